@@ -103,14 +103,18 @@ class Exchange:
             )
         self.outcome = reply
 
-    def end(self) -> Any:
-        """End the try: later requests have no deadline. Returns the response, if there is one: the
-        SDKs may leave it open.
-        """
+    def close(self) -> None:
+        """End the try: later requests have no deadline. The SDKs may leave a response open."""
         TRIP.set(None)
-        response = self.trip.response
-        self.trip.response = None
-        return response
+        if self.trip.response:
+            self.trip.response.close()
+            self.trip.response = None
+
+    async def aclose(self) -> None:
+        TRIP.set(None)
+        if self.trip.response:
+            await self.trip.response.aclose()
+            self.trip.response = None
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""

@@ -48,9 +48,7 @@ class Provider(Endpoint):
             except Exception as error:
                 exchange.recover(error)
             finally:
-                response = exchange.end()
-                if response:
-                    response.close()
+                exchange.close()
         yield exchange.result()
 
     async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
@@ -78,7 +76,5 @@ class Provider(Endpoint):
             except Exception as error:
                 exchange.recover(error)
             finally:
-                response = exchange.end()
-                if response:
-                    await response.aclose()
+                await exchange.aclose()
         yield exchange.result()
