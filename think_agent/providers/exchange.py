@@ -149,7 +149,7 @@ class Exchange:
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), mistake)
-            if half.text and not self._can_call:
+            if half.text and not self._can_call:  # what has been shown stays
                 return half
             return self._malformed(replace(half, cause=""), mistake)
 
