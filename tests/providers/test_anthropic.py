@@ -13,7 +13,6 @@ from tests.support.pieces import told
 from tests.support.providers import ASK, HELLO, KEY, failure, streamed_ways, talking
 from think_agent import (
     THINK,
-    Assistant,
     AuthError,
     BadRequest,
     BadResponse,
@@ -21,22 +20,12 @@ from think_agent import (
     ModelError,
     Request,
     Tool,
-    ToolCall,
-    ToolResult,
     User,
     connect,
 )
 
 WEATHER = Tool(name="weather", description="The weather.", parameters={"type": "object"})
 ASKED = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
-
-
-def test_ids_of_other_providers_are_changed_to_what_the_api_takes():
-    call = ToolCall("functions.weather:0", "weather", {"city": "Oslo"})
-    foreign = Assistant(tool_calls=(call,), provider="openai")
-    history = [User("Go"), foreign, ToolResult(call.id, "weather", "rain")]
-    with talking("anthropic") as (_, model):
-        assert model.complete(Request(history, [WEATHER])).text == "Hello."
 
 
 @pytest.mark.parametrize(

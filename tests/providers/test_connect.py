@@ -33,6 +33,8 @@ LEVELS = ("off", "low", "medium", "high")
         ("openai", {"seed": 1}, "Responses API takes no seed"),
         ("gemini", {"num_ctx": 5}, "gemini takes no num_ctx"),
         ("offline", {"reasoning": "low"}, "offline takes no reasoning"),
+        ("offline", {"per_minute": 5}, "offline takes no per_minute"),
+        ("ollama", {"per_minute": 0}, "per_minute: .* greater than 0, got 0"),
         (
             "openai",
             {"reasoning": "much"},

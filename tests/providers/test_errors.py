@@ -365,17 +365,6 @@ def test_a_time_to_wait_in_each_of_its_forms():
 
 @every_provider
 @every_way
-def test_a_wait_given_as_a_date_or_in_milliseconds(provider, way):
-    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    with talking(provider) as (server, model):
-        server.canned = [refusing(429, "Slow down.", retry_after=later)]
-        assert "asks to wait 3" in str(failure(model, way))
-        server.canned = [refusing(429, "Slow down.", retry_after_ms="3")]
-        assert ASK[way](model, HELLO).text == "Hello."
-
-
-@every_provider
-@every_way
 def test_an_error_of_a_proxy_is_not_blamed_on_the_model(provider, way):
     errors = [
         (500, 'Post "http://127.0.0.1:41/completion": EOF', Overloaded),

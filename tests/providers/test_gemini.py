@@ -156,12 +156,3 @@ def test_no_call_is_read_from_a_reply_that_gemini_calls_malformed(speak, way):
         server.canned = [answer(way, body)]
         reply = ASK[way](speak(model), Request([User("Pay 1.")], [THINK, pay]))
     assert reply.tool_calls == ()
-
-
-@every_way
-def test_an_unknown_reason_to_stop_ends_an_unfinished_reply(way):
-    with talking("gemini") as (server, model):
-        server.canned = [answer(way, {"candidates": [{"finishReason": "OTHER"}]})]
-        reply = ASK[way](model, HELLO)
-    assert reply.stop_reason == "incomplete"
-    assert "OTHER" in reply.cause

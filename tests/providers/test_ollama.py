@@ -31,7 +31,6 @@ from tests.support.providers import (
 )
 from think_agent import (
     THINK,
-    Agent,
     Assistant,
     AuthError,
     BadRequest,
@@ -50,12 +49,9 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.audit import words
 from think_agent.cli.choosing import named_model
 from think_agent.dialects import split
 from think_agent.errors import ToolsUnsupported
-from think_agent.integrations.otel import _usage
-from think_agent.policies import Price
 from think_agent.providers.ollama import Fold, Ollama
 from think_agent.wire.forms import form_of
 from think_agent.wire.ollama import from_wire
@@ -269,12 +265,6 @@ def test_options_of_the_server_are_sent_if_they_are_given(server):
     assert sent == [(None, None), ("30m", "max"), (None, "max"), (-1, False)]
 
 
-def test_a_bound_may_be_one_token(server):
-    for most in (1, 9000):
-        model_at(server).complete(replace(HELLO, max_output_tokens=most))
-    assert [body["options"]["num_predict"] for body in server.requests] == [1, 8192]
-
-
 # The window.
 
 
@@ -354,8 +344,6 @@ def test_an_address_in_any_form_that_the_sdk_takes(given, address, monkeypatch):
 
 
 def test_an_address_that_is_not_valid_is_an_error():
-    with pytest.raises(ConnectionFailed, match="base_url"):
-        Ollama("m", base_url="http://host:port")
     with pytest.raises(ValueError, match="port"):
         Ollama("m", base_url="host:port")
 
@@ -451,10 +439,19 @@ def test_a_model_that_repeats_itself_is_told_and_never_asked_the_same_again(way,
 # What the model can do.
 
 
+def shows(server, show) -> None:
+    """From now on the server says this of its models."""
+    usual = server.protocol.other
+
+    def other(method, path, body):
+        return Reply(body=show) if path == "/api/show" else usual(method, path, body)
+
+    server.protocol.other = other
+
+
 def test_a_server_that_lists_no_capabilities_is_tried(server):
     for told in ({}, {"capabilities": None}, {"capabilities": []}):
-        show = Reply(body={"model_info": {}, **told})
-        server.protocol.other = lambda method, path, body, show=show: show
+        shows(server, {"model_info": {}, **told})
         model_at(server).check()
 
 
@@ -473,16 +470,6 @@ def test_reasoning_is_refused_where_the_server_says_that_there_is_none(server):
     assert "takes no reasoning='off'" in refused("off", family="gptoss")
     for reasoning in ("off", "low", "high"):
         model_at(server, settings=Settings(reasoning=reasoning)).check()
-
-
-def shows(server, show) -> None:
-    """From now on the server says this of its models."""
-    usual = server.protocol.other
-
-    def other(method, path, body):
-        return Reply(body=show) if path == "/api/show" else usual(method, path, body)
-
-    server.protocol.other = other
 
 
 @pytest.mark.parametrize(
@@ -518,17 +505,12 @@ def test_the_bound_of_the_modelfile_is_kept_unless_the_user_set_one(asked, sent,
     assert [body["options"]["num_predict"] for body in server.requests] == [sent, 1]
 
 
-def test_what_was_read_from_the_cache_is_shown_and_priced(server):
-    """By the console, in the cost of the run and in the attributes of a span."""
+def test_what_was_read_from_the_cache_is_counted(server):
     body = recorded("format")["closing"]["cut"]["body"]
-    cached, sent = body["prompt_eval_cached_count"], body["prompt_eval_count"]
-    server.canned = [Reply(body={**body, "done_reason": "stop"})]
-    price = Price(input=1e6, output=0, cached_input=0)
-    outcome = Agent(model_at(server), prices={"qwen3:4b": price}).run("Hello")
-    assert outcome.cost == sent - cached < sent
-    assert f"{sent:,} tokens in ({cached:,} cached)" in words.tokens(outcome.usage)
-    told = _usage(outcome.usage)
-    assert told["gen_ai.usage.cache_read.input_tokens"] == cached
+    server.canned = [Reply(body=body)]
+    usage = model_at(server).complete(HELLO).usage
+    assert usage.input_tokens == body["prompt_eval_count"]
+    assert usage.cached_tokens == body["prompt_eval_cached_count"] > 0
 
 
 def test_check_says_what_is_wrong(server):
@@ -626,6 +608,11 @@ def test_the_model_is_told_of_a_call_that_the_server_cannot_read(way, words, ser
     reply = ASK[way](model_at(server), HELLO)  # without tools there is no call to read
     assert (reply.text, reply.stop_reason) == ("", "end_turn")
     assert words in reply.notice
+    if "stream" in way:  # what has been shown stays
+        server.canned = answers[1:]
+        reply = ASK[way](model_at(server), HELLO)
+        assert (reply.text, reply.stop_reason) == ("Hm.", "incomplete")
+        assert words in reply.cause
 
 
 @every_way

@@ -52,28 +52,22 @@ def _no_settings(monkeypatch):
 # What is sent.
 
 
-def test_a_server_that_knows_no_named_choice_is_sent_required_and_that_tool_alone():
-    complaint = "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"
-    with talking("openai-chat") as (server, model):
-        server.canned = [error(400, complaint)]
-        assert model.complete(replace(ASKED, tool_choice=Force("think"))).enforced == "tool_choice"
-        body = server.requests[-1]
-    assert body["tool_choice"] == "required"
-    assert [t["function"]["name"] for t in body["tools"]] == ["think"]
-
-
 @every_way
 @pytest.mark.parametrize("system", ["Be brief.", ""])
-def test_a_model_that_is_shown_one_tool_is_told_so_in_that_request_alone(way, system):
+def test_a_server_that_knows_no_named_choice_is_sent_required_and_that_tool_alone(way, system):
+    """And in that request alone, the model is told that it is shown one tool."""
     complaint = "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"
     forced = replace(ASKED, system=system, tool_choice=Force("think"))
     with talking("openai-chat") as (server, model):
         server.canned = [error(400, complaint)]
-        ASK[way](model, forced)
+        assert ASK[way](model, forced).enforced == "tool_choice"
+        body = server.requests[-1]
         ASK[way](model, replace(forced, tool_choice="auto"))
         model.refused["required"] = ""
         ASK[way](model, forced)
         first, told, free, asked = [str(body["messages"]) for body in server.requests]
+    assert body["tool_choice"] == "required"
+    assert [t["function"]["name"] for t in body["tools"]] == ["think"]
     assert "For this reply you are shown one tool. Your other tools are there again" in told
     assert first == free == asked
     assert ONE_TOOL not in first

@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers import Reply
 from tests.support.providers import ASK, HELLO, every_provider, every_way, talking
-from think_agent import Agent, Notice, connect
+from think_agent import Agent, Notice
 from think_agent.dialects.text_calls import recovered
 from think_agent.providers import provider
 from think_agent.providers.pace import Pace
@@ -147,12 +147,3 @@ def test_a_run_tells_of_a_wait_that_one_notices_before_it(passing, read, is_asyn
             passing.now += 2.5
     assert notices == [("anthropic: waiting 3 s, to keep to per_minute", [])]
     assert passing.sleeps == [3, 0.5]
-
-
-def test_the_limit_is_a_setting_of_every_provider():
-    with talking("ollama", per_minute=7) as (_, model):
-        assert model.settings.per_minute == 7
-    with pytest.raises(ValueError, match=r"per_minute: .* greater than 0, got 0"):
-        connect("ollama", per_minute=0)
-    with pytest.raises(ValueError, match="offline takes no per_minute"):
-        connect("offline", per_minute=5)

@@ -64,10 +64,6 @@ class UnreadCall(BadResponse):
     """The model's call could not be read, or there was none where one was forced."""
 
 
-class Repeated(UnreadCall):
-    """The model wrote the same token again and again."""
-
-
 class Meaning(NamedTuple):
     """What an error means, if the pattern is found in `STATUS provider: code message`. `advice` may
     hold `{key}` (the variable of the API key) and `{model}`.
@@ -84,7 +80,7 @@ NO_CALL = (
     "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
 OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
-    "^500 ollama: .*(XML syntax error|expected element type|"
+    "^500 ollama: .*(token repeat limit|XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
@@ -97,7 +93,6 @@ NO_TOOLS = (
 )
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
-    Meaning(Repeated, "^500 ollama: .*token repeat limit", SLIP),
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -169,11 +164,12 @@ class Translator(Model):
                     retryable=True,
                 )
             case ErrorAnswer(args=[answer]):
-                return self.error(*quoted_error(answer))
+                return self.error(answer)
         return self.explained(error) or self._unreadable(error)
 
-    def error(self, message: str, code: str = "") -> ModelError:
-        """The error in the response that has come, with its own `code`, if it has one."""
+    def error(self, answer: Any) -> ModelError:
+        """The error in the response that has come: an error object, or a text."""
+        message, code = quoted_error(answer)
         response = arrived()
         status = response.status_code
         if status == 200:  # an error inside it

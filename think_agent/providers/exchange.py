@@ -14,7 +14,6 @@ Rule 6: tokens that a server does not count are estimated: limits have to hold.
 """
 
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +27,7 @@ from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -46,9 +45,7 @@ class Exchange:
         self.request = request
         self.wait = 0.0
         self.outcome: Assistant | ModelError | None = None
-        self.trip = Trip()
-        if request.deadline is not None:
-            self.trip.deadline = request.deadline
+        self.trip = Trip(request.deadline)
         self._tries = 0
         self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
@@ -58,7 +55,7 @@ class Exchange:
         The deadline ends it. And what a watcher should know before.
         """
         held = self.provider.pace.reserve()
-        wait = min(max(held, self.wait), self.trip.deadline - time.monotonic())
+        wait = min(max(held, self.wait), self.trip.left)
         if held < NOTICEABLE:
             return wait, []
         text = f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute"
@@ -152,13 +149,13 @@ class Exchange:
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), mistake)
-            if isinstance(problem, Repeated) and half.text and not self._can_call:
+            if half.text and not self._can_call:  # what has been shown stays
                 return half
-            return self._malformed(replace(half, mistake=mistake, cause=""))
+            return self._malformed(replace(half, cause=""), mistake)
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
-        if is_silent and time.monotonic() >= self.trip.deadline:
+        if is_silent and self.trip.left <= 0:
             cause = "deadline"
         elif not self._is_shown:
             return None
@@ -190,8 +187,7 @@ class Exchange:
             return False
         if self._is_shown or not problem.retryable:  # rule 2
             return False
-        is_last = self._tries >= self.provider.retries
-        if is_last or time.monotonic() + wait >= self.trip.deadline:
+        if self._tries >= self.provider.retries or wait >= self.trip.left:
             return False
         self.wait = wait
         return True
@@ -218,7 +214,7 @@ class Exchange:
             cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
-            reply = self._malformed(reply)
+            reply = self._malformed(reply, reply.mistake)
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
@@ -237,9 +233,9 @@ class Exchange:
         )
         return self._counted(nothing)
 
-    def _malformed(self, reply: Assistant) -> Assistant:
+    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
-        what = self.provider.quote(reply.mistake) or "nothing came"
+        what = self.provider.quote(mistake) or "nothing came"
         if not self._can_call:
             return replace(
                 reply,

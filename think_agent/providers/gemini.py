@@ -80,7 +80,7 @@ class Gemini(Provider):
         message = str(error.message or details)
         if "PerDay" in details:  # a quota of a day does not come back in seconds
             message += " (PerDay)"
-        problem = self.error(message, str(error.code))
+        problem = self.error({"message": message, "code": error.code})
         delay = RETRY_DELAY.search(details)
         if delay:
             problem.retry_after = float(delay[1])

@@ -13,8 +13,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from math import inf
 from typing import Any
 
 import httpx
@@ -29,7 +27,6 @@ from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Reasoning
 from .address import NOT_NEEDED
-from .errors import quoted_error
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
 from .transport import TRIP, Trip, client_arguments
@@ -37,8 +34,8 @@ from .transport import TRIP, Trip, client_arguments
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
 HARMONY = re.compile('"family": "gpt-?oss"')  # these cannot be asked not to reason
-NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
-NUM_PREDICT = re.compile(r"^num_predict\s+([1-9]\d*)", re.MULTILINE)  # -1, no bound, is not kept
+# Numbers in the Modelfile. A num_predict of -1, no bound, is not kept.
+PARAMETERS = re.compile(r"^(num_ctx|num_predict)\s+([1-9]\d*)", re.MULTILINE)
 
 
 class Ollama(Provider):
@@ -109,7 +106,7 @@ class Ollama(Provider):
 
     def learn(self) -> None:
         try:
-            shown = self._ask_server(self._show, self.model)
+            shown = self._show(self.model)
             loaded = self._ask_server(self.client.ps)
         except ModelNotFound:
             raise
@@ -118,32 +115,27 @@ class Ollama(Provider):
 
         self.refuse_reasoning(_levels(shown))
         self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.get("template") or ""))
-        self._keep_bound(shown)
-        self._measure_window(shown, loaded)
+        made = dict(PARAMETERS.findall(shown.get("parameters") or ""))
+        if self.settings.max_output_tokens is None and "num_predict" in made:
+            self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
+        self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
 
-    def _show(self, name: str) -> Json:
+    def _show(self, name: str) -> Any:
         """What the server says of a model. (The SDK's type drops what it does not know.)"""
-        shown: Json = self.client._request(dict, "POST", "/api/show", json={"model": name})
-        return shown
+        body = {"model": name}
+        return self._ask_server(self.client._request, dict, "POST", "/api/show", json=body)
 
-    def _keep_bound(self, shown: Json) -> None:
-        """Without a bound of the user's own, that of the Modelfile counts."""
-        made = NUM_PREDICT.search(shown.get("parameters") or "")
-        if made and self.settings.max_output_tokens is None:
-            self.settings = replace(self.settings, max_output_tokens=int(made[1]))
-
-    def _measure_window(self, shown: Json, loaded: Any) -> None:
-        """Set the window: at least `num_ctx`, and not shorter than it is now."""
-        windows = [(self.options["num_ctx"], "by num_ctx")]
-        made = NUM_CTX.search(shown.get("parameters") or "")
-        if made:
-            windows.append((int(made[1]), "by the Modelfile"))
+    def _measure_window(self, made: int, loaded: Any, info: Json) -> None:
+        """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
+        than it is now.
+        """
+        windows = [(self.options["num_ctx"], "by num_ctx"), (made, "by the Modelfile")]
         for model in loaded.models:
             if model.model in (self.model, f"{self.model}:latest"):
                 windows.append((model.context_length or 0, "as the model is loaded"))
         tokens, why = max(windows)
         self.options["num_ctx"] = tokens
-        for name, value in (shown.get("model_info") or {}).items():
+        for name, value in info.items():
             if name.endswith(".context_length") and value < tokens:  # the server cuts it down
                 tokens, why = value, "the longest that the model takes"
         self._window = f"{tokens:,} tokens, {why}"
@@ -189,13 +181,13 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        can = self._ask_server(self._show, name).get("capabilities")
+        can = self._show(name).get("capabilities")
         return not can or "tools" in can
 
-    def _ask_server(self, ask: Callable[..., Any], *asked: Any) -> Any:
+    def _ask_server(self, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
         """What the server says of its models. Raises a ModelError if it does not answer."""
         try:
-            return ask(*asked)
+            return ask(*asked, **named)
         except Exception as error:
             problem = self.translate(error)
             if problem is None:
@@ -216,12 +208,12 @@ class Ollama(Provider):
 
     def rendered(self, request: Request) -> str | None:
         """The prompt as the chat template renders it. No token is evaluated."""
-        trip = Trip(inf if request.deadline is None else request.deadline)
+        trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew
         TRIP.set(trip)
         try:
             body = {**self.to_wire(request), "_debug_render_only": True}
-            shown = self._ask_server(partial(self.post, stream=False), self.client, body)
+            shown = self._ask_server(self.post, self.client, body, stream=False)
         finally:
             TRIP.set(None)
         prompt = (shown.get("_debug_info") or {}).get("rendered_template")
@@ -242,7 +234,7 @@ class Ollama(Provider):
 
     def explained(self, error: Any) -> ModelError | None:
         if isinstance(error, ollama.ResponseError):
-            return self.error(*quoted_error(error.error))
+            return self.error(error.error)
         return None
 
 

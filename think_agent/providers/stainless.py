@@ -13,7 +13,6 @@ import httpx2
 from ..errors import ModelError
 from ..messages import Json
 from .address import NOT_NEEDED, is_exposed
-from .errors import quoted_error
 from .provider import Provider
 from .transport import client_arguments
 
@@ -57,5 +56,5 @@ class Stainless(Provider):
         if isinstance(error, sdk.APIConnectionError):
             return self.translate(error.__cause__)  # raised by the transport
         if isinstance(error, sdk.APIError):
-            return self.error(*quoted_error(error.body or error.message))
+            return self.error(error.body or error.message)
         return None

@@ -29,12 +29,19 @@ class Trip:
     come.
     """
 
-    deadline: float = inf
+    deadline: float | None = None
     response: Any = None
+
+    @property
+    def left(self) -> float:
+        """The seconds until the deadline."""
+        if self.deadline is None:
+            return inf
+        return self.deadline - monotonic()
 
     def check(self) -> float:
         """The seconds that are left. Raises TimedOut if there are none."""
-        left = self.deadline - monotonic()
+        left = self.left
         if left <= 0:
             raise TimedOut("the deadline has passed")
         return left
@@ -45,10 +52,18 @@ class Trip:
 TRIP: ContextVar[Trip | None] = ContextVar("TRIP", default=None)
 
 
+def current_trip() -> Trip:
+    """The trip of this context; a new one if there is none."""
+    trip = TRIP.get()
+    if trip is None:
+        trip = Trip()
+        TRIP.set(trip)
+    return trip
+
+
 def arrived() -> Any:
     """The response to the last request in this context; None if none has come."""
-    trip = TRIP.get() or Trip()
-    return trip.response
+    return current_trip().response
 
 
 class Done:
@@ -68,19 +83,14 @@ def client_arguments(http: ModuleType, url: str) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) keep these rules at `url`."""
 
     def outgoing(request: Any) -> Done:
-        trip = TRIP.get()
-        if trip is None:
-            trip = Trip()
-            TRIP.set(trip)
-        request.extensions["trip"] = trip
-        left = trip.check()  # rule 1
+        left = current_trip().check()  # rule 1
         timeouts = request.extensions["timeout"]
         for step, timeout in timeouts.items():
             timeouts[step] = min(timeout, left)
         return Done()
 
     def incoming(response: Any) -> Done:
-        trip = response.request.extensions["trip"]
+        trip = current_trip()
         trip.response = response
         response.stream = _bounded_stream(http)(response.stream, trip)
         return Done()
