@@ -64,6 +64,10 @@ class UnreadCall(BadResponse):
     """The model's call could not be read, or there was none where one was forced."""
 
 
+class Repeated(UnreadCall):
+    """The model wrote the same token again and again."""
+
+
 class Meaning(NamedTuple):
     """What an error means, if the pattern is found in `STATUS provider: code message`. `advice` may
     hold `{key}` (the variable of the API key) and `{model}`.
@@ -80,7 +84,7 @@ NO_CALL = (
     "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
 OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
-    "^500 ollama: .*(token repeat limit|XML syntax error|expected element type|"
+    "^500 ollama: .*(XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
@@ -93,6 +97,7 @@ NO_TOOLS = (
 )
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
+    Meaning(Repeated, "^500 ollama: .*token repeat limit", SLIP),
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),

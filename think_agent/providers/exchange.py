@@ -27,7 +27,7 @@ from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -149,7 +149,7 @@ class Exchange:
         if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), mistake)
-            if half.text and not self._can_call:  # what has been shown stays
+            if isinstance(problem, Repeated) and half.text and not self._can_call:
                 return half
             return self._malformed(replace(half, cause=""), mistake)
 
