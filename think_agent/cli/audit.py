@@ -37,7 +37,7 @@ from ..audit.report import Note, Step, fits
 from ..evaluation import tables
 from ..messages import MESSAGES, THINK_NAME, Json
 from ..tools import signature
-from .console import LOOK, RunView
+from .console import RunView
 from .options import Command, flags, new_file, old_file, several
 from .screen import Screen, say, write_block
 from .why import explained
@@ -67,7 +67,7 @@ def show(made: Report, console: Console) -> None:
     view.print(words.joined(*titles, *made.figures["models"]))
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
-        write_block(console, *LOOK["warning"], text)
+        view.line("warning", text)
     for number, turn in enumerate(made.turns, 1):
         request = "(none)"
         if turn.request:
@@ -75,7 +75,7 @@ def show(made: Report, console: Console) -> None:
         view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
             for kind, text in _lines(entry, turn.answer):
-                write_block(console, *LOOK[kind], text)
+                view.line(kind, text)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
     for mark, text in explained(made.steps):
         write_block(console, mark, "", text)
