@@ -35,7 +35,7 @@ from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
 from ..evaluation import tables
-from ..messages import MESSAGES, THINK_NAME, Json
+from ..messages import THINK_NAME, Json
 from ..tools import signature
 from .console import RunView
 from .options import Command, flags, new_file, old_file, several
@@ -158,7 +158,7 @@ def _show_run(record: Record, options: Json) -> None:
     html = options["html"]
     steps: list[Explained] = []
     if options["steps"]:
-        steps = explain(None, [entry for entry in record.entries if isinstance(entry, MESSAGES)])
+        steps = explain(None, record.messages)
     made = report(
         record.entries,
         header=record.header,
