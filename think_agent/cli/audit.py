@@ -134,7 +134,10 @@ def command(**options: Any) -> int:
     unread = log.unread
     table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
-        _show_each(log, options, table)
+        for run in log.runs:
+            _show_run(Record(run.header, tuple(run.messages), ()), options)
+        if not options["json"] and not options["to"]:
+            tables.show([table], Screen())
     else:
         _show_table(log, options, table)
     for place in unread[:MOST_PLACES]:
@@ -196,13 +199,6 @@ def _table(log: Log, options: Json) -> tables.Section:
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
     return counts.table(log, patterns, by=options["by"] or "reward")
-
-
-def _show_each(log: Log, options: Json, table: tables.Section) -> None:
-    for run in log.runs:
-        _show_run(Record(run.header, tuple(run.messages), ()), options)
-    if not options["json"] and not options["to"]:
-        tables.show([table], Screen())
 
 
 def _show_table(log: Log, options: Json, table: tables.Section) -> None:
