@@ -46,7 +46,6 @@ from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import TranscriptError
-from think_agent.messages import MESSAGES
 from think_agent.text import sanitize
 
 EXAMPLES = [
@@ -219,7 +218,7 @@ class Session:
         if not file:
             return
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
-            requests = [entry for entry in read(file).entries if is_request(entry)]
+            requests = [message for message in read(file).messages if is_request(message)]
             if requests:
                 say(f"{file}: goes on after {counted(len(requests), 'request')}")
 
@@ -318,19 +317,18 @@ def shop_file(settings: Mapping[str, Any]) -> str:
     return ":memory:"
 
 
-def is_request(entry: object) -> bool:
+def is_request(message: Message) -> bool:
     """Is this a person's message?"""
-    return isinstance(entry, User) and entry.kind == "person"
+    return isinstance(message, User) and message.kind == "person"
 
 
 def show_last_turn(path: str, view: RunView) -> None:
     """Before a run goes on, show its last turn so far."""
     turn: list[Message] = []
-    for entry in read(path).entries:
-        if is_request(entry):
+    for message in read(path).messages:
+        if is_request(message):
             turn.clear()
-        if isinstance(entry, MESSAGES):
-            turn.append(entry)
+        turn.append(message)
     for message in turn:
         view(message)
     if turn and not isinstance(turn[-1], Ended):

@@ -49,7 +49,7 @@ class Conversation:
         """What was said and done so far."""
         if not self.path.exists() or not self.path.stat().st_size:  # it has no first line yet
             return []
-        return [entry for entry in read(self.path).entries if isinstance(entry, MESSAGES)]
+        return read(self.path).messages
 
     @property
     def state(self) -> State:

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
+from tests.cli.consoles import console_into
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
 from think_agent import Agent, AskHuman, ScriptedModel, ToolCall, tool
 from think_agent.cli import RunView, at_the_terminal, watch
@@ -58,8 +58,7 @@ def asked(*answers, interrupted=False, width=60, view=(), times=1, **settings):
     answers; and the verdicts.
     """
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=width, color_system=None)
-    shown = RunView(console, **dict(view))
+    shown = RunView(console_into(out, terminal=True, width=width), **dict(view))
     transcript = ()
     with patch("sys.stdin", Typed(*answers, interrupted=interrupted)), redirect_stdout(out):
         try:
@@ -81,16 +80,12 @@ def test_the_call_and_the_thought_are_on_the_screen_once(view):
 
 
 def test_at_the_terminal_needs_no_other_setup(capsys, monkeypatch):
-    """In a run that shows nothing else, and in one that is watched."""
-    monkeypatch.setattr("sys.stdin", Typed("q", "q"))
+    """In a run that shows nothing else."""
+    monkeypatch.setattr("sys.stdin", Typed("q"))
     assert agent_that_pays().run("go").exit == "declined"
-    plain = capsys.readouterr().out
-    assert watch(agent_that_pays(), "go").exit == "declined"
-    watched = capsys.readouterr().out
-    for shown in (plain, watched):
-        assert shown.count("Run pay?") == 1
-        assert shown.count("Broken, so pay.") == 1
-    assert "The thought behind it: Broken, so pay." in plain
+    shown = capsys.readouterr().out
+    assert shown.count("Run pay?") == 1
+    assert shown.count("The thought behind it: Broken, so pay.") == 1
 
 
 @pytest.mark.parametrize(("provider", "times"), [("ollama", 2), ("offline", 0)])
@@ -179,15 +174,21 @@ LONG = "wobbles\n" * 20 + "x" * 3_000 + "\nRun check_balance(account=12)? It onl
 UNSEEN = ["\u3164", "\u2800", "\u034f", "\ufe0f", "\u200d", "\u202e", "\u2066", "\u00ad", "\x1b"]
 
 
-def card(width, arguments, thought="", **question):
-    """What `v` and then `q` show of a question, by lines: the card, and the whole."""
+def answered(keys, arguments, *, width=80, **question):
+    """The verdict of somebody who types these keys, and what the terminal shows."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=width, color_system=None)
-    asked = AskHuman("Run pay?", ToolCall("p", "pay", arguments), thought, **question)
-    with patch("sys.stdin", Typed("v", "q")), redirect_stdout(out), RunView(console):
-        assert at_the_terminal(asked).decision == "quit"
-    shown = text_of(out.getvalue())
-    first, whole, _ = re.split(r"> ", shown, maxsplit=2)
+    asked = AskHuman("Run pay?", ToolCall("p", "pay", arguments), **question)
+    view = RunView(console_into(out, terminal=True, width=width))
+    with patch("sys.stdin", Typed(*keys)), redirect_stdout(out), view:
+        verdict = at_the_terminal(asked)
+    return verdict, text_of(out.getvalue())
+
+
+def card(width, arguments, **question):
+    """What `v` and then `q` show of a question, by lines: the card, and the whole."""
+    verdict, shown = answered("vq", arguments, width=width, **question)
+    assert verdict.decision == "quit"
+    first, whole, _ = shown.split("> ", maxsplit=2)
     return first.rstrip().splitlines(), whole
 
 
@@ -223,13 +224,10 @@ def test_a_call_with_many_arguments_stays_on_the_screen():
 
 def test_a_call_in_doubt_has_three_answers():
     new = ToolCall("p", "pay", {"cents": 1})
-    out = io.StringIO()
-    asked = AskHuman("Run pay?", ToolCall("p", "pay", {"cents": 2}), as_new=new)
-    with patch("sys.stdin", Typed("e", "w")), redirect_stdout(out):
-        verdict = at_the_terminal(asked)
+    verdict, shown = answered("ew", {"cents": 2}, as_new=new)
     assert (verdict.decision, verdict.new) == ("yes", True)
-    assert "Answer with one of these letters: y, w, n, v, q." in out.getvalue()
-    assert re.search(r"cents: 2\s+As a new one it would be:\s+cents: 1\s+Run pay\?", out.getvalue())
+    assert "Answer with one of these letters: y, w, n, v, q." in shown
+    assert re.search(r"cents: 2\s+As a new one it would be:\s+cents: 1\s+Run pay\?", shown)
 
 
 def test_two_threads_ask_one_after_the_other():
@@ -275,23 +273,27 @@ def test_in_a_pipe_no_line_of_a_text_looks_like_a_line_of_the_run(capsys):
 # In a real terminal.
 
 
+def advised(screen: str) -> list[str]:
+    """The command that a stopped run prints, without its first word."""
+    advice = text_of(screen).partition("python ")[2].replace("\\\n", " ")
+    return shlex.split(advice.splitlines()[0])
+
+
 def test_the_command_that_a_stopped_run_prints_resumes_it(tmp_path):
     kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
     flags = ["--provider", "offline", "--db", str(db), "--approve", "ask", "--no-stream"]
     words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
     screen, code, _ = in_a_terminal(words, "another day")
-    screen = text_of(screen)
     assert code == 130
-    assert "Stopped. Done so far:" in screen
-    advice = screen[screen.index("python -m demos.refund") :].replace("\\\n", " ")
-    again = shlex.split(advice.splitlines()[0])
-    assert again[1:5] == ["-m", "demos.refund", "--resume", str(kept)]
-    assert sorted(again[5:]) == sorted(flags)
+    assert "Stopped. Done so far:" in text_of(screen)
+    again = advised(screen)
+    assert again[:4] == ["-m", "demos.refund", "--resume", str(kept)]
+    assert sorted(again[4:]) == sorted(flags)
     assert decisions(db) == []
-    screen, code, _ = in_a_terminal(again[1:], "another day")
+    screen, code, _ = in_a_terminal(again, "another day")
     assert screen.count("process_refund(") == 1  # what waits
     again[again.index("ask")] = "always-under 600"
-    assert "the rule --approve always-under 600" in run_here("demos.refund", *again[3:]).stdout
+    assert "the rule --approve always-under 600" in run_here(*again[1:]).stdout
     assert decisions(db) == [("ORD-004", "approve")]
 
 
@@ -302,12 +304,11 @@ def test_the_command_that_a_stopped_run_prints_finds_the_shop_of_that_run(tmp_pa
     flags = ["--approve", "ask", "--transcript", str(kept)]
     screen, code, _ = in_a_terminal([*words, *flags], "another day")
     assert decisions(db) == [("ORD-001", "approve")]
-    advice = text_of(screen).partition("python -m demos.refund ")[2].replace("\\\n", " ")
-    again = shlex.split(advice.splitlines()[0])
+    again = advised(screen)
     assert (code, "--db" in again) == (130, False)
 
     again[again.index("ask")] = "always-under 600"
-    resumed = run_here("demos.refund", *again).stdout
+    resumed = run_here(*again[1:]).stdout
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-004", "approve")]
     assert "✓ no order left open" in resumed
     assert "no decision" not in resumed

@@ -4,8 +4,8 @@ import inspect
 import io
 
 import pytest
-from rich.console import Console
 
+from tests.cli.consoles import console_into
 from tests.support.commands import in_a_terminal, text_of
 from think_agent import Agent, ConnectionFailed, Model, ScriptedModel
 from think_agent.cli import chat, watch
@@ -53,7 +53,7 @@ def test_only_the_last_turn_is_explained(stdin, capsys):
 
 def test_an_explanation_wraps_beside_its_mark():
     out = io.StringIO()
-    view = RunView(Console(file=out, force_terminal=True, width=40, color_system=None))
+    view = RunView(console_into(out, terminal=True, width=40))
     agent = Agent(ScriptedModel(["A long answer that does not fit in a line."]), force="never")
     transcript = agent.run("Go on with all that there is to do.").transcript
     Chat(agent, view).explain(transcript)

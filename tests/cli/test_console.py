@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.cli.consoles import console_into
 from tests.support.commands import in_a_terminal, text_of
 from tests.support.counting import counted
 from tests.support.sizes import ROOT
@@ -45,19 +46,19 @@ def order(order_id: str) -> dict[str, object]:
 A = call("look", order_id="A")
 
 
-def screen(out: io.StringIO, terminal: bool = False, width: int = 60) -> Console:
-    return Console(file=out, force_terminal=terminal, width=width, color_system=None)
-
-
 def agent_of(*replies) -> Agent:
     return Agent(ScriptedModel(replies), [look, order], force="never", silence="accept")
 
 
-def watched(*replies, terminal: bool = False, width: int = 60, **options) -> str:
+def shown_of(agent: Agent, *, terminal: bool = False, width: int = 60, **options) -> str:
     out = io.StringIO()
-    with RunView(screen(out, terminal, width), **options) as view:
-        agent_of(*replies).run("go", on_event=view)
+    with RunView(console_into(out, terminal, width), **options) as view:
+        agent.run("go", on_event=view)
     return text_of(out.getvalue()) if terminal else out.getvalue()
+
+
+def watched(*replies, **options) -> str:
+    return shown_of(agent_of(*replies), **options)
 
 
 @given(st.text())
@@ -112,7 +113,7 @@ def test_a_notice_is_one_line_in_a_pipe_and_wraps_at_words_in_a_terminal(capfd):
 def test_a_table_hangs_beside_its_names(terminal):
     out = io.StringIO()
     rows = {"/go": "word " * 8 + "end", "/thoughts": "on or off"}
-    RunView(screen(out, terminal, width=30)).table(rows)
+    RunView(console_into(out, terminal, width=30)).table(rows)
     hangs = "\n" + " " * 11 if terminal else " "  # four words are 19 characters
     said = hangs.join(["word word word word", "word word word word", "end"])
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
@@ -168,10 +169,7 @@ def test_each_text_of_a_json_plan_is_shown_once(streams):
     model = in_dialect(ScriptedModel(plan), "json")
     if not streams:
         model = Wrapper(model)
-    out = io.StringIO()
-    with RunView(screen(out)) as view:
-        Agent(model, [look]).run("go", on_event=view)
-    lines = [line for line in out.getvalue().splitlines() if line][:-1]
+    lines = [line for line in shown_of(Agent(model, [look])).splitlines() if line][:-1]
     act = ["💬 I look.", '🔧 look(order_id="A")', "  ↳ found A"]
     assert lines == ["💭 Step 1.", "💭 Step 3.", *act, "💭 Step 5.", "It is done."]
 
@@ -189,10 +187,8 @@ def test_in_verbose_mode_each_step_shows_its_tokens_and_its_time():
     model = ScriptedModel([looks, Assistant("ok", usage=Usage(1_300, 8))])
     times = (f"2026-11-27T10:00:{second:02}Z" for second in range(0, 60, 2))
     agent = Agent(model, [look], force="never", silence="accept", now=times.__next__)
-    out = io.StringIO()
-    with RunView(screen(out), verbose=True) as view:
-        agent.run("go", on_event=view)
-    steps = [line for line in out.getvalue().splitlines() if line.startswith("  · ")]
+    lines = shown_of(agent, verbose=True).splitlines()
+    steps = [line for line in lines if line.startswith("  · ")]
     assert steps == [
         "  · 1,200 tokens in, 30 out · 2.0 s",
         "  · 2.0 s",
@@ -280,7 +276,7 @@ def test_a_run_without_an_answer_says_why():
 
 def test_a_preview_lays_out_no_more_than_its_last_screenful():
     def preview(number: int) -> Counter[object]:
-        view = RunView(screen(io.StringIO(), terminal=True))
+        view = RunView(console_into(io.StringIO(), terminal=True))
         for part in range(number):
             view(Delta("answer", f"part {part} " * 20))
             view(Delta("call", "x", index=part, name="look"))

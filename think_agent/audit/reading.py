@@ -34,6 +34,11 @@ class Record(NamedTuple):
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
 
+    @property
+    def messages(self) -> list[Message]:
+        """The entries that could be read."""
+        return [entry for entry in self.entries if not isinstance(entry, Unreadable)]
+
 
 def read(path: str | Path) -> Record:
     """Read a transcript, damaged or not. Raises TranscriptError if the file is missing, or if no

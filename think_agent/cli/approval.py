@@ -43,9 +43,13 @@ def at_the_terminal(question: AskHuman) -> Verdict:
 
 
 def _answer(view: RunView, asked: AskHuman) -> Verdict:
-    arguments = _received(asked)
-    edited: Json | None = None
-    keys = _keys(view, asked)
+    written: Json | None = None  # by the model, and then by the person
+    arguments: Json = {}  # as the function will get them
+    if asked.call and isinstance(asked.call.arguments, dict):
+        written = arguments = asked.call.arguments
+    if asked.received is not None:
+        arguments = asked.received
+    keys = _keys(asked)
     _ask(view, asked, arguments, keys)
     while True:
         word, _, rest = read_line("> ").strip().partition(" ")
@@ -55,7 +59,7 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
             continue
         match key:
             case "y":
-                return Verdict("yes", arguments=edited)
+                return Verdict("yes", arguments=written)
             case "w":
                 return Verdict("yes", new=True)
             case "n":
@@ -65,21 +69,13 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
             case "v":
                 show_whole(view, asked, arguments)
             case "e":
-                edited = _edited(_written(asked, edited), arguments)
-                arguments = arguments | edited  # the yes is for what is shown, changed or not
+                assert written is not None  # other arguments are refused before the question
+                written = _edited(written, arguments)
+                arguments = arguments | written  # the yes is for what is shown, changed or not
         _ask(view, asked, arguments, keys)
 
 
-def _received(asked: AskHuman) -> Json:
-    """The arguments of the call as the function will get them; none if it is about no call."""
-    if asked.received is not None:
-        return asked.received
-    if asked.call and isinstance(asked.call.arguments, dict):
-        return asked.call.arguments
-    return {}
-
-
-def _keys(view: RunView, asked: AskHuman) -> dict[str, str]:
+def _keys(asked: AskHuman) -> dict[str, str]:
     """The letters that answer the question, each with its meaning."""
     keys = {"y": "yes: run it as it stands"}
     if asked.call is None:
@@ -107,15 +103,6 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
     if view.turn.reply and view.turn.reply.provider == "ollama":
         view.print(UNLOADS, "dim")
     show_typing(True, forget=True)
-
-
-def _written(asked: AskHuman, edited: Json | None) -> Json:
-    """The arguments as the model wrote them, or as the person has edited them before."""
-    if edited is not None:
-        return edited
-    assert asked.call
-    assert isinstance(asked.call.arguments, dict)  # other arguments are refused before the question
-    return asked.call.arguments
 
 
 def _edited(written: Json, received: Json) -> Json:

@@ -35,9 +35,9 @@ from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
 from ..evaluation import tables
-from ..messages import MESSAGES, THINK_NAME, Json
+from ..messages import THINK_NAME, Json
 from ..tools import signature
-from .console import LOOK, RunView
+from .console import RunView
 from .options import Command, flags, new_file, old_file, several
 from .screen import Screen, say, write_block
 from .why import explained
@@ -67,7 +67,7 @@ def show(made: Report, console: Console) -> None:
     view.print(words.joined(*titles, *made.figures["models"]))
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
-        write_block(console, *LOOK["warning"], text)
+        view.line("warning", text)
     for number, turn in enumerate(made.turns, 1):
         request = "(none)"
         if turn.request:
@@ -75,7 +75,7 @@ def show(made: Report, console: Console) -> None:
         view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
             for kind, text in _lines(entry, turn.answer):
-                write_block(console, *LOOK[kind], text)
+                view.line(kind, text)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
     for mark, text in explained(made.steps):
         write_block(console, mark, "", text)
@@ -134,7 +134,10 @@ def command(**options: Any) -> int:
     unread = log.unread
     table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
-        _show_each(log, options, table)
+        for run in log.runs:
+            _show_run(Record(run.header, tuple(run.messages), ()), options)
+        if not options["json"] and not options["to"]:
+            tables.show([table], Screen())
     else:
         _show_table(log, options, table)
     for place in unread[:MOST_PLACES]:
@@ -158,7 +161,7 @@ def _show_run(record: Record, options: Json) -> None:
     html = options["html"]
     steps: list[Explained] = []
     if options["steps"]:
-        steps = explain(None, [entry for entry in record.entries if isinstance(entry, MESSAGES)])
+        steps = explain(None, record.messages)
     made = report(
         record.entries,
         header=record.header,
@@ -196,13 +199,6 @@ def _table(log: Log, options: Json) -> tables.Section:
     if options["by"] and options["by"] not in facts:
         raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
     return counts.table(log, patterns, by=options["by"] or "reward")
-
-
-def _show_each(log: Log, options: Json, table: tables.Section) -> None:
-    for run in log.runs:
-        _show_run(Record(run.header, tuple(run.messages), ()), options)
-    if not options["json"] and not options["to"]:
-        tables.show([table], Screen())
 
 
 def _show_table(log: Log, options: Json, table: tables.Section) -> None:

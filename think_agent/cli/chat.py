@@ -64,17 +64,16 @@ class Chat:
         try:
             self.transcript = self.work(text).transcript
             return None
-        except (ModelError, FileError) as error:
-            self.view.stop()
-            self.view.print(f"error: {error}", "red")
-            return self.broken_off(1)
         except KeyboardInterrupt:
             self.view.stopped()
             return self.broken_off(130)
+        except (ModelError, FileError) as error:
+            problem = str(error)
         except Exception as error:  # a check, a policy or the like has a mistake; the prompt stays
-            self.view.stop()
-            self.view.print(f"error: {noted('the agent', error)}", "red")
-            return self.broken_off(1)
+            problem = noted("the agent", error)
+        self.view.stop()
+        self.view.print(f"error: {problem}", "red")
+        return self.broken_off(1)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""

@@ -136,7 +136,7 @@ class RunView:
                 self._begin(event)
             case Notice(text=text):
                 if self.thoughts:
-                    self._line("notice", text)
+                    self.line("notice", text)
             case _:
                 self._read(event)
                 if self.thoughts and not self.turn.ended:
@@ -169,6 +169,12 @@ class RunView:
     def print(self, text: str, style: str = "") -> None:
         """Print text. A terminal wraps it at words, a pipe does not wrap it."""
         write(self.console, text, style)
+
+    def line(self, kind: str, text: str) -> None:
+        """Print text with the icon and style of its kind in LOOK; nothing for a blank text."""
+        if text.strip() and kind not in ("thought", "met", "step"):
+            self._hold("")
+        write_block(self.console, *LOOK[kind], text)
 
     def table(self, rows: dict[str, str]) -> None:
         """Print a line for each name and its meaning. A long meaning wraps beside its name."""
@@ -213,21 +219,21 @@ class RunView:
             case ToolResult():
                 self._show_result(message)
             case User(text=text):
-                self._line("question", text)
+                self.line("question", text)
             case Verdict():
-                self._line("verdict", words.decided(message))
+                self.line("verdict", words.decided(message))
             case Checked(missing=None):
-                self._line("met", words.checked(message))
+                self.line("met", words.checked(message))
             case Checked():
-                self._line("unmet", words.checked(message))
+                self.line("unmet", words.checked(message))
         if self.turn.pending:
             self._show_call(self.turn.pending[0])
 
     def _show_reply(self, reply: Assistant) -> None:
         if self.verbose:
-            self._line("step", words.joined(words.tokens(reply.usage), self._took))
-        self._line("thinking", reply.thinking)
-        self._line("commentary", reply.commentary)
+            self.line("step", words.joined(words.tokens(reply.usage), self._took))
+        self.line("thinking", reply.thinking)
+        self.line("commentary", reply.commentary)
         self._hold(reply.text)
 
     def _show_call(self, call: ToolCall) -> None:
@@ -240,9 +246,9 @@ class RunView:
             notes = thought(call).strip()
             if self._held in notes:  # a small model repeats its thought as text
                 self._held = ""
-            self._line("thought", notes or "(an empty thought)")
+            self.line("thought", notes or "(an empty thought)")
         if not is_thought:
-            self._line("call", signature(call))
+            self.line("call", signature(call))
 
     def _show_result(self, result: ToolResult) -> None:
         call = self.on_screen
@@ -250,13 +256,13 @@ class RunView:
         if result.name == THINK_NAME:
             return
         if result.is_error:
-            self._line("error", result.content)
+            self.line("error", result.content)
         elif self.verbose or call is None:
-            self._line("result", result.content)
+            self.line("result", result.content)
         else:
-            self._line("result", words.gave(result.content, call.arguments))
+            self.line("result", words.gave(result.content, call.arguments))
         if self.verbose:
-            self._line("step", self._took)
+            self.line("step", self._took)
 
     def _hold(self, text: str) -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
@@ -266,11 +272,6 @@ class RunView:
         if self._held != text:
             write_block(self.console, *LOOK["answer"], self._held)
         self._held = text
-
-    def _line(self, kind: str, text: str) -> None:
-        if text.strip() and kind not in ("thought", "met", "step"):
-            self._hold("")
-        write_block(self.console, *LOOK[kind], text)
 
     def _grow(self, delta: Delta) -> None:
         """Add a piece of the reply that is arriving."""
