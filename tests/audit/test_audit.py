@@ -20,7 +20,6 @@ from rich.console import Console
 from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
-from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, to_json_report, words
@@ -129,15 +128,6 @@ def test_the_status_of_a_call(answers, status):
     assert status in words.STATUS
     worth_a_look = ("started", "in doubt", "not run")
     assert bool(list(made.warnings)) == (status in worth_a_look)
-
-
-def test_a_reply_of_many_calls_costs_the_same_for_each():
-    def work(number):
-        calls = tuple(ToolCall(str(n), "pay") for n in range(number))
-        results = (ToolResult(call.id, "pay", "ok") for call in calls)
-        report([User("pay"), Assistant(tool_calls=calls), *results])
-
-    assert grows_evenly(work, 50, 400)
 
 
 def test_the_page_tells_the_story_first():

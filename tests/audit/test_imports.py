@@ -241,13 +241,13 @@ USER = {"role": "user", "content": "Pay"}
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 
+def saying(content):
+    return {"role": "assistant", "content": content}
+
+
 def chat_call(id="c"):
     call = {"id": id, "type": "function", "function": {"name": "pay", "arguments": "{}"}}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
-
-
-def saying(text):
-    return {"role": "assistant", "content": text}
+    return {**saying(None), "tool_calls": [call]}
 
 
 SERVER_TOOL = [
@@ -265,13 +265,13 @@ SERVER_TOOL = [
         ([USER, {"role": "critic", "content": "no"}], "row 2: a row of the role 'critic'"),
         ([USER, "words"], "row 2: a row that is no message"),
         ([{"role": "user", "content": [{"type": "image_url"}]}, USER], "the type 'image_url'"),
-        ([USER, {"role": "assistant", "content": SERVER_TOOL}], "the type 'server_tool_use'"),
+        ([USER, saying(SERVER_TOOL)], "the type 'server_tool_use'"),
         (
-            [USER, {"role": "assistant", "content": [{"type": "tool-call", "toolName": "pay"}]}],
+            [USER, saying([{"type": "tool-call", "toolName": "pay"}])],
             "row 2: a part of the type 'tool-call'",
         ),
         (
-            [USER, {"role": "tool", "content": [{"type": "tool-result", "output": 1}]}],
+            [USER, {**RESULT, "content": [{"type": "tool-result", "output": 1}]}],
             "row 2: a part of the type 'tool-result' in a result",
         ),
         ([USER, {"type": "web_search_call", "id": "w"}], "a part of the type 'web_search_call'"),
@@ -293,7 +293,7 @@ def test_what_cannot_be_read_is_listed_with_its_row(log, rows, message):
 
 def test_several_rows_of_one_reply_are_one_reply(log):
     rows = [USER, chat_call("a"), chat_call("b"), {**RESULT, "tool_call_id": "b", "content": "2"}]
-    rows += [{"role": "assistant", "content": "and"}]  # a result after one more text
+    rows += [saying("and")]  # a result after one more text
     rows += [{**RESULT, "tool_call_id": "a", "content": "1"}]
     found = log(rows)
     assert found.unread == []
@@ -303,8 +303,8 @@ def test_several_rows_of_one_reply_are_one_reply(log):
 
 
 def test_the_function_call_of_old_openai_logs_is_read(log):
-    old = {"role": "assistant", "content": None}
-    old["function_call"] = {"name": "pay", "arguments": '{"to": "Ann"}'}
+    function = {"name": "pay", "arguments": '{"to": "Ann"}'}
+    old = {**saying(None), "function_call": function}
     found = log([USER, old, {"role": "function", "name": "pay", "content": "paid"}])
     assert found.unread == []
     assert (calls_in(found.runs[0]), results_in(found.runs[0])) == (["pay"], ["paid"])
@@ -313,7 +313,7 @@ def test_the_function_call_of_old_openai_logs_is_read(log):
 REPLY = chat_call()
 RESPONSES = [
     {"choices": [{"message": REPLY}]},
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "pay", "input": {}}]},
+    saying([{"type": "tool_use", "id": "c", "name": "pay", "input": {}}]),
     {"message": REPLY, "done": True},
     {"output": [{"type": "function_call", "call_id": "c", "name": "pay", "arguments": "{}"}]},
 ]
@@ -334,7 +334,7 @@ def test_further_choices_are_listed(log):
 
 def test_a_call_of_langchain_has_its_arguments(log):
     call = {"name": "pay", "args": {"to": "Ann"}, "id": "c", "type": "tool_call"}
-    found = log([USER, {"role": "assistant", "content": "", "tool_calls": [call]}, RESULT])
+    found = log([USER, {**saying(""), "tool_calls": [call]}, RESULT])
     assert found.unread == []
     assert found.runs[0].messages[1].tool_calls == (ToolCall("c", "pay", {"to": "Ann"}),)
 
@@ -412,7 +412,7 @@ def test_what_was_typed_while_claude_code_worked_is_said(log):
 
 
 def test_of_two_names_of_a_field_the_one_with_a_value_is_read(log):
-    row = {"role": "assistant", "content": "", "reasoning_content": "", "reasoning": "hm"}
+    row = {**saying(""), "reasoning_content": "", "reasoning": "hm"}
     found = log([USER, row])
     assert (found.runs[0].messages[1].thinking, found.unread) == ("hm", [])
     same = log([USER, {**row, "reasoning_content": "hm"}])
@@ -450,11 +450,11 @@ def row(row):
 
 
 def part(part):
-    return [USER, {"role": "assistant", "content": [part]}]
+    return row(saying([part]))
 
 
 def call(call):
-    return [USER, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    return row({**saying(None), "tool_calls": [call]})
 
 
 def step(step):
@@ -463,8 +463,7 @@ def step(step):
 
 
 def result(result):
-    row = {"role": "user", "content": [result]}
-    return [USER, chat_call(), row]
+    return row({**USER, "content": [result]})
 
 
 def observed(result):

@@ -254,11 +254,7 @@ def test_a_decision_changes_something(header, guarded, started, decisions):
 
 def test_a_carried_thought_is_everywhere():
     """Once it was in the page alone."""
-
-    @tool(think_first=True)
-    def pay(cents: int) -> str:
-        return "paid"
-
+    pay, _ = payment(deaths=0, think_first=True)
     replies = [
         think("First, a plan."),
         call("pay", cents=1, thought="It is due."),
@@ -277,12 +273,7 @@ def test_a_carried_thought_is_everywhere():
 def test_how_thoughts_came_about_is_counted_and_shown():
     thought = think("a plan")
     forced = [thought, call("pay", cents=1), "Paid."]
-
-    @tool
-    def pay(cents: int) -> str:
-        """Pay."""
-        return "paid"
-
+    pay, _ = payment(deaths=0)
     made = report(Agent(ScriptedModel(forced), [pay], silence="accept").run("Pay").transcript)
     assert made.figures["came_about"] == {"forced": 1}
     made = report(Agent(ScriptedModel(forced[1:]), [pay], **PLAIN).run("Pay").transcript)

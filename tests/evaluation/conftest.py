@@ -8,6 +8,7 @@ import pytest
 
 from tests.readme import ROOT
 from tests.support.simulated import LINES
+from think_agent import ScriptedModel
 from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
@@ -71,6 +72,14 @@ def play(evaluation: Evaluation, model) -> None:
     for setting in evaluation.models:
         if not setting.is_floor:
             evaluation.models[setting] = model
+
+
+def played(script, cases: Path, **given) -> Evaluation:
+    """An evaluation that was run, with this script as the model of its settings."""
+    evaluation = plan(cases, **given)
+    play(evaluation, ScriptedModel(script))
+    evaluation.run()
+    return evaluation
 
 
 def without_floors(evaluation: Evaluation) -> Evaluation:

@@ -216,13 +216,18 @@ def floors() -> dict[tuple[str, str], set[str]]:
     found = {}
     for name, enforce in [*((name, "off") for name in FLOORS), ("follow-the-refusal", "on")]:
         setting = Setting(f"offline:{name}", think="none", cover="none", enforce=enforce)
-        model = ScriptedModel(FLOORS[name])
-        right = found.setdefault((name, enforce), set())
-        for line in LINES:
-            job = Job(setting, Case.model_validate(line), 1)
-            if asyncio.run(attempt(job, model, suite)).right:
-                right.add(line["id"])
+        found[name, enforce] = right_of(setting, FLOORS[name])
     return found
+
+
+def right_of(setting, script) -> set[str]:
+    """The cases that a script gets right under a setting."""
+    right = set()
+    for line in LINES:
+        job = Job(setting, Case.model_validate(line), 1)
+        if asyncio.run(attempt(job, ScriptedModel(script), suite)).right:
+            right.add(line["id"])
+    return right
 
 
 @pytest.mark.parametrize("name", FLOORS)
@@ -235,13 +240,7 @@ def test_no_floor_is_right_on_more_than_two_hard_cases_of_five(floors, name):
 
 
 def test_a_script_is_no_better_than_the_floor_that_decides_as_it_does(floors):
-    setting = Setting("offline:careful")
-    model = ScriptedModel(suite.STAND_INS["careful"])
-    right = set()
-    for line in LINES:
-        job = Job(setting, Case.model_validate(line), 1)
-        if asyncio.run(attempt(job, model, suite)).right:
-            right.add(line["id"])
+    right = right_of(Setting("offline:careful"), suite.STAND_INS["careful"])
     assert right == floors["five-rules", "off"]
 
 

@@ -21,6 +21,7 @@ from tests.evaluation.conftest import (
     ids,
     plan,
     play,
+    played,
     results_in,
     without_floors,
     write_lines,
@@ -115,9 +116,8 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
 def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
     argues = cases_of("argues")[:3]
     cases = write_lines(tmp_path / "argues.jsonl", argues)
-    evaluation = plan(cases, force=["never"], out=out)
-    play(evaluation, ScriptedModel(lambda request: Assistant("Done.", usage=Usage(10, 1))))
-    evaluation.run()
+    done = Assistant("Done.", usage=Usage(10, 1))
+    evaluation = played(lambda request: done, cases, force=["never"], out=out)
     [own] = found_by(evaluation).values()
     for case, result in zip(argues, own, strict=True):
         assert (result.model_calls, result.usage) == (3, Usage(30, 3))
@@ -127,9 +127,7 @@ def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
 
 
 def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
-    evaluation = plan(few, out=out)
-    play(evaluation, ScriptedModel(lambda request: Assistant("Done.")))
-    evaluation.run()
+    evaluation = played(lambda request: Assistant("Done."), few, out=out)
     [own] = found_by(evaluation).values()
     assert (Score(own).total("forced") > 0, Score(own).total("honored")) == (True, 0)
 
@@ -213,9 +211,7 @@ def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
     several = cases_of("several")
     cases = write_lines(tmp_path / "several.jsonl", several)
     arms = {"force": ["never"], "think": ["none"], "cover": ["none"], "done_when": ["off", "on"]}
-    evaluation = plan(cases, out=out, **arms)
-    play(evaluation, ScriptedModel(boaster))
-    evaluation.run()
+    evaluation = played(boaster, cases, out=out, **arms)
     header, believed, checked = report(found_by(evaluation))[0].rows
     column = header.index("said done")
     more = len(ids(several) & SEVERAL)

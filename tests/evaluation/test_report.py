@@ -214,15 +214,11 @@ def test_easy_cases_are_reported_apart_and_not_compared():
     hard = [result("1", False), result("2", True)]
     never = [result(letter, False, setting=NEVER, easy=True) for letter in LETTERS]
     found = {FIRST: [*easy, *hard], NEVER: [*never, result("1", True, setting=NEVER)]}
-    rows = [dict(zip(*pair, strict=True)) for pair in pairs(report(found)[0].rows)]
+    header, *others = report(found)[0].rows
+    rows = [dict(zip(header, row, strict=True)) for row in others]
     assert [(row["right"], row["easy"]) for row in rows] == [("1/2", "26/26"), ("1/1", "0/26")]
     assert rows[0]["pass^1"] == "50.0% (9.5 to 90.5)"
     assert "force=never and force=first: +100 points on 1 case " in sentences(found)[0]
-
-
-def pairs(rows):
-    header, *others = rows
-    return [(header, row) for row in others]
 
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():

@@ -24,6 +24,7 @@ from tests.evaluation.conftest import (
     found_by,
     plan,
     play,
+    played,
     results_in,
     write_lines,
 )
@@ -275,9 +276,7 @@ def test_a_result_of_another_question_is_refused_by_name(
     few, out, monkeypatch, dialect, place, name, value
 ):
     given = {"provider": ["ollama:m"], "advice": ["on"], "dialect": [dialect], "out": out}
-    evaluation = plan(few, **given)
-    play(evaluation, ScriptedModel(refund.STAND_INS["silent"]))
-    evaluation.run()
+    played(refund.STAND_INS["silent"], few, **given)
     plan(few, **given)
     monkeypatch.setattr(place, name, value)
     with pytest.raises(ValueError, match=r"line \d+ is of another question: the case"):
@@ -366,9 +365,7 @@ def test_a_request_that_is_refused_is_an_outcome_and_not_right(few, out):
     def refuse(request):
         raise BadRequest("the prompt is too long")
 
-    evaluation = plan(few, out=out)
-    play(evaluation, ScriptedModel(refuse))
-    evaluation.run()
+    evaluation = played(refuse, few, out=out)
     [found] = found_by(evaluation).values()
     assert {(one.exit, one.right, one.error) for one in found} == {("bad request", False, "")}
     assert {one.found for one in found} == {("the prompt is too long",)}
@@ -406,9 +403,7 @@ def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
             raise Overloaded(failing.pop())
         return offline.reply(request)
 
-    evaluation = plan(few, out=out)
-    play(evaluation, ScriptedModel(script))
-    evaluation.run()
+    evaluation = played(script, few, out=out)
     [found] = found_by(evaluation).values()
     [failed] = [result for result in found if result.error]
     assert (failed.error, failed.exit, failed.right) == ("busy", "error", False)

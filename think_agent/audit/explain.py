@@ -61,16 +61,14 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
     policies = agent.policies() if agent else []
     read: deque[str] = deque(maxlen=LATEST)  # by the model, before its latest reply
     unread: deque[str] = deque(maxlen=LATEST)
-    for turn, recorded in _by_step(transcript):
-        came = _what_came(recorded)
-        if _is_planned(turn, came):
-            explained.append(_explained(turn, policies, came))
-            explained[-1].facts += _facts(turn, read, unread)
-        for message in recorded:
+    for _, turn, came in _planned_steps(transcript):
+        explained.append(_explained(turn, policies, came))
+        explained[-1].facts += _facts(turn, read, unread)
+        for message in came:
             if isinstance(message, Assistant):
                 read += unread
                 unread.clear()
-            elif isinstance(message, User | ToolResult) and not _is_request(message):
+            elif isinstance(message, User | ToolResult):
                 unread += words.lines(message)
     return explained
 
@@ -92,22 +90,13 @@ def backtest(policy: Policy, runs: Iterable[Iterable[Message]]) -> list[Differen
     """
     found: list[Difference] = []
     for number, messages in enumerate(runs):
-        place = 0
-        for turn, recorded in _by_step(messages):
-            came = _what_came(recorded)
-            if _is_planned(turn, came):
-                planned = next_step(turn)
-                changed = policy(planned, turn)
-                was_done = came and _fits(changed, came[-1])  # then, too
-                if changed != planned and not was_done:
-                    found.append(Difference(number, place, changed))
-            place += len(recorded)
+        for place, turn, came in _planned_steps(messages):
+            planned = next_step(turn)
+            changed = policy(planned, turn)
+            was_done = came and _fits(changed, came[-1])  # then, too
+            if changed != planned and not was_done:
+                found.append(Difference(number, place, changed))
     return found
-
-
-def _what_came(recorded: Sequence[Message]) -> list[Message]:
-    """What followed a plan: without a start, and what a person asked."""
-    return [m for m in recorded if not isinstance(m, Started) and not _is_request(m)]
 
 
 def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> Explained:
@@ -192,6 +181,24 @@ def _in_words(step: Step) -> str:
             return f"end ({exit})"
 
 
+def _planned_steps(
+    transcript: Iterable[Message],
+) -> Iterator[tuple[int, Turn, list[Message]]]:
+    """Each step that can be planned: the place of its first message, the Turn before it, and what
+    came of it, without a start, and without what a person asked.
+    """
+    place = 0
+    for turn, recorded in _by_step(transcript):
+        came: list[Message] = []
+        for message in recorded:
+            if not isinstance(message, Started) and not _is_request(message):
+                came.append(message)
+        # Nothing is planned before a request, or for a turn that is over.
+        if turn.last and (came or not turn.ended):
+            yield place, turn, came
+        place += len(recorded)
+
+
 def _by_step(transcript: Iterable[Message]) -> Iterator[tuple[Turn, list[Message]]]:
     """The messages of a transcript, step by step, each with the Turn before it. A person's message
     is the last of its step.
@@ -206,13 +213,6 @@ def _by_step(transcript: Iterable[Message]) -> Iterator[tuple[Turn, list[Message
                 turn.add(done)
             recorded = []
     yield turn, recorded  # the run may have stopped in the middle of a step
-
-
-def _is_planned(turn: Turn, came: Sequence[Message]) -> bool:
-    """Is there a step to plan? Nothing is planned before a request, or for a turn that is over."""
-    if turn.last is None:
-        return False
-    return bool(came) or not turn.ended
 
 
 def _is_request(message: Message) -> bool:

@@ -48,14 +48,9 @@ def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
 
     if not any(run.messages for run in runs):
         raise FileError(f"{path}: there is no run in it that is known here; {ATIF}")
-    return Log(runs, [*unread, *_places(runs)])
-
-
-def _places(runs: Iterable[Run]) -> Iterator[str]:
-    """All that could not be read in these runs, each with its place."""
     for number, run in enumerate(runs, 1):
-        for row, what in run.unread:
-            yield f"run {number}, row {row}: {what}"
+        unread += [f"run {number}, row {row}: {what}" for row, what in run.unread]
+    return Log(runs, unread)
 
 
 def is_transcript(path: str | Path) -> bool:

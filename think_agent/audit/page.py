@@ -53,8 +53,6 @@ def verdict(call: Call) -> str:
 
 def about(call: Call) -> str:
     """What a decision is about: its arguments without the verb, on one line."""
-    if not isinstance(call.arguments, dict):
-        return words.brief(call.arguments)
     if not call.arguments:
         return ""
     return words.brief(call.arguments, [call.verb])

@@ -206,8 +206,7 @@ class _Builder:
         self._actions: list[Action] = []
         self._number_of: dict[int, int | None] = {}  # number of each thought, by its identity
         self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
-        self._steps = count(1)
-        self._numbers = count(1)
+        self._numbers = count(1)  # of thoughts
         self._open: list[Call] = []  # no result yet
 
     def add(self, entry: Entry) -> None:
@@ -219,21 +218,19 @@ class _Builder:
                     self._answer(call, entry)
                     return
 
-        notes: list[Note] = []
-        if isinstance(entry, Assistant):
-            self._leave_open()
-            notes = [*self._of_speaker(entry), *self._of_reply(entry)]
-        if isinstance(entry, MESSAGES):
-            self._reading.add(entry)
         turn = self.turns[-1]
         match entry:
             case User(kind="person"):
                 turn.request = entry
             case Assistant(tool_calls=calls):
+                self._leave_open()
+                notes = list(self._of_reply(entry))
                 self._open = [self._call(call) for call in calls]
-                turn.entries.append(Step(next(self._steps), entry, notes, list(self._open)))
+                turn.entries.append(Step(len(self._speakers), entry, notes, list(self._open)))
             case _ if not isinstance(entry, Ended):
                 turn.entries.append(_in_words(entry))
+        if isinstance(entry, MESSAGES):
+            self._reading.add(entry)
 
     def _begin(self, entry: Entry) -> None:
         """A person's message begins a turn. Any other message reopens a turn that has ended."""
@@ -246,15 +243,14 @@ class _Builder:
             text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
 
-    def _of_speaker(self, reply: Assistant) -> Iterator[Note]:
-        """Who replied, if it is another model, or the same in another dialect."""
+    def _of_reply(self, reply: Assistant) -> Iterator[Note]:
+        """Who replied, if it is another model, or the same in another dialect; then what a watcher
+        was told about the reply, and what is wrong with it.
+        """
         speaker = words.joined(f"{reply.provider}:{reply.model}".strip(":"), reply.dialect)
         if self._speakers and self._speakers[-1] != speaker:
             yield Note(f"from here on: {speaker or 'another model'}")
         self._speakers.append(speaker)
-
-    def _of_reply(self, reply: Assistant) -> Iterator[Note]:
-        """What a watcher was told about the reply, and what is wrong with it."""
         for text in notices(reply, self._reading.history.ignored):
             yield Note(text, kind="warning")
         if reply.stop_reason == "malformed":

@@ -47,22 +47,17 @@ def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) 
 
 def panels(results: Mapping[Setting, list[Result]]) -> list[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
-    hard = Panel("Right, of the hard cases", [], [])
-    easy = Panel("Right, of the easy cases", [], [])
-    for setting, name in named([*results]).items():
-        for panel, is_easy in ((hard, False), (easy, True)):
+    found = []
+    for kind, is_easy in (("hard", False), ("easy", True)):
+        panel = Panel(f"Right, of the {kind} cases", [], [])
+        for setting, name in named([*results]).items():
             own = [result for result in results[setting] if result.easy == is_easy]
+            score = Score([replace(result, easy=False) for result in own])
             marks = panel.lines if setting.is_floor else panel.dots
-            marks.extend(_mark(name, own))
-    for panel in (hard, easy):
+            for share, (low, high) in score.pass_k[:1]:
+                text = share_of(share, (low, high))
+                marks.append(Mark(name, text, 100 * low, 100 * share, 100 * high))
         panel.lines.sort(key=lambda mark: mark.share)
-    return [panel for panel in (hard, easy) if panel.dots]
-
-
-def _mark(name: str, results: list[Result]) -> list[Mark]:
-    """The mark of a setting for these results; none without a result."""
-    score = Score([replace(result, easy=False) for result in results])
-    return [
-        Mark(name, share_of(share, (low, high)), 100 * low, 100 * share, 100 * high)
-        for share, (low, high) in score.pass_k[:1]
-    ]
+        if panel.dots:
+            found.append(panel)
+    return found
