@@ -29,12 +29,8 @@ def test_each_part_is_within_its_limits(name):
 
 @ON_3_11
 def test_the_tests_are_not_too_large_for_the_package():
-    assert tokens_of("tests") <= TESTS * tokens_of("think_agent", "demos")
-
-
-def tokens_of(*folders):
-    paths = [path for path in files(*folders) if path.suffix == ".py"]
-    return sum(tokens_and_lines(path.read_text(encoding="utf-8"))[0] for path in paths)
+    code = measure(files("think_agent", "demos")).tokens
+    assert measure(files("tests")).tokens <= TESTS * code
 
 
 def test_what_moves_into_templates_is_not_gone():

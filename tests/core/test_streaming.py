@@ -53,6 +53,7 @@ def test_a_thought_is_shown_before_its_json_ends_but_no_half_surrogate_pair():
         st.recursive(
             st.none() | st.integers() | st.text(),
             lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=8,
         ),
     ),
     indent=st.sampled_from([None, 2]),
