@@ -102,16 +102,6 @@ def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
     assert reply.signed
 
 
-def test_a_whole_reply_may_end_for_no_reason():
-    """Snowflake."""
-    counted = {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}
-    call = {"id": "c", "function": {"name": "pay", "arguments": '{"n": 1}'}}
-    text = {"message": {"content": "Yes."}, "finish_reason": ""}
-    assert from_wire({"choices": [text], **counted}).stop_reason == "end_turn"
-    calls = {"message": {"tool_calls": [call]}, "finish_reason": ""}
-    assert from_wire({"choices": [calls], **counted}).stop_reason == "tool_use"
-
-
 def test_an_answer_that_the_server_has_parsed_is_text_again():
     """Cloudflare."""
     reply = from_wire({"choices": [{"message": {"content": {"due": True}}}]})

@@ -64,6 +64,7 @@ class JsonPlan(Written):
     dialect = "json"
     key = "json_plan"
     enforced = "schema"
+    signal = '; its should_continue "false" is task_complete true'
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def schema(self, request: Request) -> Json:
@@ -107,11 +108,6 @@ class JsonPlan(Written):
         if self._is_local:
             keys.remove("understanding")
         return keys
-
-    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        if signals(tools):
-            return {"signal": '; its should_continue "false" is task_complete true'}
-        return {"signal": ""}
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""

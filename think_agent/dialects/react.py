@@ -16,7 +16,6 @@ The README of this folder says what is read, and what is not.
 """
 
 import re
-from collections.abc import Sequence
 
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice
 from ..model import Request
@@ -24,10 +23,10 @@ from ..policies.answer import unfenced
 from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
-from ..tools import ModelMistake, Tool
+from ..tools import ModelMistake
 from ..wire.json_reading import json_at
 from .base import Reader, joined
-from .written import Meaning, Written, signals
+from .written import Meaning, Written
 
 # At the start of a line, in any case, bold or numbered: "**Action 1:**".
 LABEL = r"(?im:^ {0,3}(?:[#*_]{1,6} ?)?(?:%s)[ \t\d*_]{0,12}[:：][*_]{0,3})"
@@ -45,16 +44,12 @@ class React(Written):
     dialect = "react"
     key = "react"
     enforced = "prompt"
+    signal = '; a Final Answer is its\nshould_continue "false"'
     expected = (
         'Write "Thought:", then either "Action:" with the name of one tool and "Action Input:" '
         'with a JSON object, or "Final Answer:" with the words for the user; each at the start of '
         "a line."
     )
-
-    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        if signals(tools):
-            return {"signal": '; a Final Answer is its\nshould_continue "false"'}
-        return {"signal": ""}
 
     def choice(self, choice: ToolChoice) -> str:
         match choice:

@@ -52,15 +52,16 @@ class Written(Dialect):
     """A model that is shown no tools and writes its calls as text.
 
     A subclass writes a tool choice as text (`choice`), and a reply that was not in this dialect
-    (`write`). It fills in the system prompt (`instructions`), reads a reply (`understand`), and
-    says what was `expected`. `key` is the name of the system prompt, and of the model's own reply
-    in `native`.
+    (`write`). It reads a reply (`understand`), and says what was `expected`. `signal` tells the
+    model how it writes the exit signal of the think tool. `key` is the name of the system prompt,
+    and of the model's own reply in `native`.
     """
 
     dialect: str
     key: str
     enforced: Enforced
     expected: str
+    signal: str
 
     def schema(self, request: Request) -> Json | None:
         """The schema of a reply in this dialect, if it has one."""
@@ -76,10 +77,6 @@ class Written(Dialect):
         """Raises ModelMistake."""
         raise NotImplementedError
 
-    def instructions(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """Values for the part of the system prompt that describes the format and the tools."""
-        raise NotImplementedError
-
     def ask(self, request: Request) -> tuple[Model, Request]:
         conversation = self.conversation(request)
         system = request.system
@@ -91,7 +88,10 @@ class Written(Dialect):
             path = Path(__file__).with_name(f"{self.key}.md")
             prompt = Template(path.read_text(encoding="utf-8"))
             tools = "\n".join([_described(tool) for tool in others(request.tools)])
-            filled = prompt.substitute(self.instructions(request.tools), tools=tools)
+            signal = ""
+            if signals(request.tools):
+                signal = self.signal
+            filled = prompt.substitute(signal=signal, tools=tools)
             system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
             request,

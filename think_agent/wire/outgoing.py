@@ -10,7 +10,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -47,14 +47,8 @@ KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` unde
     "required",
     "additionalProperties",
 }
-
-
-@dataclass(slots=True)
-class Answered:
-    """A reply with those of its calls that have a result, each with it."""
-
-    reply: Assistant
-    calls: list[tuple[ToolCall, ToolResult]]
+# Those calls of a reply that have a result, each with it.
+Answered = list[tuple[ToolCall, ToolResult]]
 
 
 def sendable(
@@ -80,43 +74,41 @@ def sendable(
     """
     sent: list[Spoken] = []
     ids: set[str] = set()
-    for message in _with_results(messages):
-        if isinstance(message, User):
-            sent.append(message)
+    for reply, answered in _with_results(messages):
+        if isinstance(reply, User):
+            sent.append(reply)
             continue
-        reply = message.reply
         goes_back = False  # as it came (rule 1)
         if (reply.provider, reply.dialect) == (provider, dialect) and host in (None, reply.host):
-            is_whole = len(message.calls) == len(reply.tool_calls)
+            is_whole = len(answered) == len(reply.tool_calls)
             is_valid = signed_under is None or reply.signed_under in ("", signed_under)
             goes_back = is_whole and is_valid and isinstance(reply.native, native)
-        if message.calls or reply.words:
-            sent += _sent(message, ids, goes_back, short_ids)
+        if answered or reply.words:
+            sent += _sent(reply, answered, ids, goes_back, short_ids)
     return sent
 
 
-def _with_results(messages: Sequence[Message]) -> list[User | Answered]:
+def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What is said by users and by models. Each result is with its reply."""
-    said: list[User | Answered] = []
+    said: list[tuple[User | Assistant, Answered]] = []
     for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, User):
-            said.append(message)
-        elif isinstance(message, Assistant):
-            answered = Answered(message, [])
-            said.append(answered)
+        if isinstance(message, (User, Assistant)):
+            answered: Answered = []
+            said.append((message, answered))
         elif isinstance(message, ToolResult) and call is not None:
-            answered.calls.append((call, message))
+            answered.append((call, message))
     return said
 
 
-def _sent(answered: Answered, ids: set[str], goes_back: bool, short_ids: bool) -> list[Spoken]:
+def _sent(
+    reply: Assistant, answered: Answered, ids: set[str], goes_back: bool, short_ids: bool
+) -> list[Spoken]:
     """A reply and its results. If it does not go back as it came, it loses its native form, and its
     calls get ids that every provider takes and no other call has.
     """
-    reply = answered.reply
     calls = []
     results = []
-    for call, result in answered.calls:
+    for call, result in answered:
         is_kept = goes_back or (call.id not in ids and GOOD_ID.fullmatch(call.id))
         if short_ids or not is_kept:
             id = f"call{len(ids):05}"  # rule 2: by the messages before
