@@ -172,10 +172,6 @@ def test_every_run_ends_and_every_rule_holds(world):
     turn = said[len(HISTORY) :]
     assert said[: len(HISTORY)] == list(HISTORY)
     assert turn[0] == User("go")
-    replies = [message for message in turn if isinstance(message, Assistant)]
-    assert len(replies) <= world.policies["max_model_calls"]
-    if "none" in (choices := [reply.tool_choice for reply in replies]):
-        assert set(choices[choices.index("none") :]) == {"none"}
     assert_only_what_was_allowed_ran(world, turn)
 
 
@@ -206,8 +202,6 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
     assert (len({*keys}), all(keys)) == (len(keys), True)
     added = [str(n + 1) for name, n in world.ran if name == "add"]
     assert added == [m.content for m in results if m.name == "add" and not m.is_error]
-    actions = [m for m in results if m.name != "think" and not m.refused]
-    assert len(actions) <= world.policies.get("max_actions", len(actions))
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
