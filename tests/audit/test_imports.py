@@ -604,7 +604,7 @@ def test_many_runs_cost_no_more_than_their_number(tmp_path):
         path.write_text(json.dumps([KEPT] * number))
         table(read_log(path), ["pay"], by="reward")
 
-    assert grows_evenly(count, 20, 200)
+    assert grows_evenly(count, 10, 80)
 
 
 # The command.

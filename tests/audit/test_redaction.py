@@ -156,7 +156,7 @@ def test_many_values_cost_no_more_than_their_number():
         messages = [User("All"), ToolResult("c", "look", rows)]
         report(messages, redact=["order_id"])
 
-    assert grows_evenly(redact, 400, 4_000)
+    assert grows_evenly(redact, 200, 1_600)
 
 
 @pytest.mark.parametrize("spelled", ["Zq7%20%C3%A9", "Zq7 \\u00e9", "Zq7 \\\\u00e9", "zq7 É"])

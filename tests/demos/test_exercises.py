@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.commands import environment
 from tests.support.sizes import ROOT
 
@@ -16,25 +14,36 @@ SOLUTIONS = (FOLDER / "SOLUTIONS.md").read_text(encoding="utf-8")
 BEGINS, ENDS = "    # Your code begins.\n", "    # Your code ends.\n"
 
 
-def is_green(path: Path) -> bool:
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", path]
-    env = environment(PYTHONPATH=str(ROOT))
-    return subprocess.run(command, cwd=path.parent, env=env, capture_output=True).returncode == 0
+def colors(folder: Path) -> dict[str, str]:
+    """What becomes of each exercise in a folder: "PASSED" if all of its tests pass."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-rA", "-p", "no:cacheprovider"]
+    paths = sorted(folder.glob("*.py"))
+    shown = subprocess.run(
+        [*command, *paths],
+        cwd=folder,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        encoding="utf-8",
+    )
+    found = re.findall(r"^(PASSED|FAILED|ERROR) (\w+)\.py", shown.stdout, re.M)
+    return {name: color for color, name in sorted(found, reverse=True)}  # "FAILED" is the last
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_an_exercise_is_red_and_its_solution_of_ten_lines_makes_it_green(tmp_path, name):
-    task = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-    [solution] = re.findall(rf"^## {name}\n\n```python\n(.*?)^```", SOLUTIONS, re.M | re.S)
-    assert len(solution.splitlines()) <= 10
-    assert "\nTask: " in task
-    assert "\nHint: " in task
-    assert task.count(BEGINS + ENDS) == 1
-    work = tmp_path / f"{name}.py"
-    work.write_text(task, encoding="utf-8")
-    assert not is_green(work)
-    work.write_text(task.replace(BEGINS, BEGINS + solution), encoding="utf-8")
-    assert is_green(work)
+def test_an_exercise_is_red_and_its_solution_of_ten_lines_makes_it_green(tmp_path):
+    for name in EXERCISES:
+        task = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        [solution] = re.findall(rf"^## {name}\n\n```python\n(.*?)^```", SOLUTIONS, re.M | re.S)
+        assert len(solution.splitlines()) <= 10
+        assert "\nTask: " in task
+        assert "\nHint: " in task
+        assert task.count(BEGINS + ENDS) == 1
+        solved = task.replace(BEGINS, BEGINS + solution)
+        for folder, text in (("red", task), ("green", solved)):
+            path = tmp_path / folder / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    assert colors(tmp_path / "red") == dict.fromkeys(EXERCISES, "FAILED")
+    assert colors(tmp_path / "green") == dict.fromkeys(EXERCISES, "PASSED")
 
 
 def test_the_page_lists_every_exercise():
