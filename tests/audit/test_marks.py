@@ -209,7 +209,7 @@ def many_calls(number: int) -> list:
 def test_twice_the_steps_take_at_most_2_2_times_the_work(run, form):
     """Counted in the functions of the package, and in those that its templates become."""
     work = []
-    for number in (50, 50, 100):  # the first time pays for what is made once
+    for number in (100, 100, 200):  # the first time pays for what is made once
         messages = run(number)
         with counted() as found:
             form(report(messages, explained=explain(None, messages)))

@@ -179,11 +179,10 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
     """A refused call was not started. A guarded call has a thought that covers it. A call that
     needs approval has its own yes. Each thought has its result.
     """
-    results, began = [], []
+    began = []
     for place, message in enumerate(turn):
         if not isinstance(message, ToolResult):
             continue
-        results.append(message)
         notes = naive.since_last(turn[:place], Assistant, ToolResult)
         started = [m for m in notes if isinstance(m, Started)]
         began += started
@@ -200,8 +199,6 @@ def assert_only_what_was_allowed_ran(world: World, turn: Sequence[Message]) -> N
     assert [m.name for m in began] == [name for name, _ in world.ran if name != "add"]
     keys = [m.key for m in began if m.name == "keyed"]
     assert (len({*keys}), all(keys)) == (len(keys), True)
-    added = [str(n + 1) for name, n in world.ran if name == "add"]
-    assert added == [m.content for m in results if m.name == "add" and not m.is_error]
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
