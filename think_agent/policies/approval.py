@@ -5,8 +5,7 @@ Rule 1: without a verdict the call does not run. The question is a step (AskHuma
 Rule 2: if the arguments of a call do not validate, the call is refused with that error. Nobody is
         asked about it.
 Rule 3: the person, and the function in `needs_approval`, see the arguments as the tool will get
-        them. They are validated once for the question. If that function raises, the person is
-        asked, and the question says so.
+        them. If that function raises, the person is asked, and the question says so.
 Rule 4: a yes is for the arguments that the model wrote, or for those that the person put in. The
         person is asked only once, whatever a validator or a default does later.
 Rule 5: after "no" the model reads the person's reason. "quit" ends the run.

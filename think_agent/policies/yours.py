@@ -1,7 +1,8 @@
 """Yours: what a policy of your own gets to see, what it may change, and what it may not.
 
 Rule 1: it sees a call only if the arguments fit. `step.received` has them as the function will get
-        them: a model may write "250", and the function gets 250. So judge those.
+        them: a model may write "250", and the function gets 250. So judge those. (`validation` in
+        `approval.py` stands before yours, too.)
 
 It may replace any step. Three things stay as they are, so that nothing is lost:
 
