@@ -63,7 +63,7 @@ NAMES = {
 # what stands here is what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 89_200,
+        "tokens": 89_300,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
@@ -72,7 +72,7 @@ AT_MOST: dict[str, dict[str, float]] = {
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 25_850,
+        "tokens": 25_950,
         "hidden": 34,
         "big": 5,
         "crowded": 1.0,

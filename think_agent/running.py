@@ -268,7 +268,8 @@ class Run:
         reply = yield self._request(step.tool_choice)
         if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
-        reply = self._record(received(reply, step.tool_choice, self.turn))
+        now = self._performer.now()
+        reply = self._record(received(reply, step.tool_choice, self.turn, now))
         yield reply
         for notice in notices(reply, ignored):
             yield Notice(notice)

@@ -32,6 +32,7 @@ SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
 SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
+SCALARS = (str, int, bool, type(None))
 ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # with its indented lines
 # For example `amount (int): in cents`, and the lines below it that are indented more.
 ENTRY = re.compile(
@@ -243,6 +244,8 @@ def without_made_defaults(model: "pydantic.BaseModel") -> Json:
 
 def dumped(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = named) -> Any:
     """A value as JSON with all of its fields, also secrets and those that pydantic leaves out."""
+    if type(value) in SCALARS:  # and not a class made from one, such as an enum
+        return value
     match value:
         case pydantic.RootModel(root=root):
             return dumped(root, fields_of)

@@ -619,6 +619,7 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     assert "| 6 of 8: 75.0%" in shown.out
     assert "--guarded book_*: no call in the log fits; its tools: pay" in shown.err
     assert run_audit(path, "--html", page) == 0
+    assert capsys.readouterr().err.endswith(f"wrote {page}\n")
     assert "<td>6 of 8: 75.0%" in page.read_text()
     assert run_audit(path, "--json") == 0
     counted = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -638,14 +639,15 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     assert "[redacted] first." in page.read_text()
 
 
-def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys):
+@pytest.mark.parametrize(("places", "more"), [(10, []), (30, ["not read: 20 more"])])
+def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys, places, more):
     path = tmp_path / "runs.json"
-    path.write_text(json.dumps([USER, chat_call()] * 30))
+    path.write_text(json.dumps([USER, chat_call()] * places))
     assert run_audit(path) == 3
     out, err = capsys.readouterr()
     assert "| what could not be read" in out
     assert "not read: run 1, row 2: a call without a result: pay" in err
-    assert "not read: 20 more" in err
+    assert [line for line in err.splitlines() if line.endswith("more")] == more
 
 
 @pytest.mark.parametrize(

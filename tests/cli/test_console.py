@@ -276,12 +276,14 @@ def test_a_run_without_an_answer_says_why():
 
 def test_a_preview_lays_out_no_more_than_its_last_screenful():
     def preview(number: int) -> Counter[object]:
-        view = RunView(console_into(io.StringIO(), terminal=True))
+        view = RunView(console_into(out := io.StringIO(), terminal=True))
         for part in range(number):
             view(Delta("answer", f"part {part} " * 20))
             view(Delta("call", "x", index=part, name="look"))
         with counted() as found:
-            view._preview()
+            forming = view._preview()
+        view.console.print(forming)
+        assert text_of(out.getvalue()).splitlines()[-2].strip() == "🔧 look x"
         return found
 
     assert preview(20_000).total() <= preview(200).total()

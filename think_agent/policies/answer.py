@@ -136,10 +136,10 @@ class TypedAnswer:
 def keep_answer(step: Step, turn: Turn) -> Step:
     """The policy: a reply in a dialect that says it is done has given its answer (rule 6)."""
     reply = turn.reply
-    if step != CallModel("none") or not turn.says_done or reply is None:
+    if reply is None or not reply.dialect or not turn.says_done:
         return step
     only_thinks = turn.thoughts_in_a_row > 0
-    if reply.dialect and only_thinks and reply.words:
+    if step == CallModel("none") and only_thinks and reply.words:
         return Done("signal", reply.words)
     return step
 

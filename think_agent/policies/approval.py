@@ -32,19 +32,23 @@ def as_decided(step: Step, turn: Turn) -> Step:
     """
     if not is_action(step):
         return step
-    return replace(step, call=turn.as_decided(step.call), planned=bare(step.call))
+    decided = turn.as_decided(step.call)
+    if decided is step.call:
+        return step
+    return replace(step, call=decided, planned=bare(step.call))
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
     """Refuses a call if its arguments do not fit. Any other call goes on, with the arguments that
-    its function will get.
+    its function will get. A call that no policy has changed since is not validated again.
     """
 
     def validate(step: Step, turn: Turn) -> Step:
-        if not is_action(step):
+        if not is_action(step) or step.call is step.validated:
             return step
         try:
-            return replace(step, received=as_received(tools, step.call))
+            received = as_received(tools, step.call)
+            return replace(step, received=received, validated=step.call)
         except ModelMistake as mistake:
             return _does_not_fit(step, turn, mistake)
 
