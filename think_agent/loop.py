@@ -45,10 +45,10 @@ class Retry:
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. Some policies add what they find out. `received`: the arguments of the call `validated`, as
-    the function will get them; a policy of your own finds them here. `planned`: the call as it was
-    before a person decided. `same`: a digest of what makes two calls the same. `retry`: the call
-    repeats an earlier one. The transcript decides these five, so they are not compared.
+    runs. Some policies add what they find out. `received`: the arguments of the call `validated`,
+    as the function will get them; a policy of your own finds them here. `planned`: the call as it
+    was before a person decided. `same`: a digest of what makes two calls the same. `retry`: the
+    call repeats an earlier one. The transcript decides these five, so they are not compared.
     """
 
     call: ToolCall

@@ -95,9 +95,10 @@ class DurableAgent(Agent):
         def step() -> str:
             message, *notices[:] = answer or do(asked)
             assert isinstance(message, MESSAGES)
+            now = utc_now()
             if isinstance(asked, Request) and isinstance(message, Assistant):
-                message = received(message, asked.tool_choice, self._run.turn)  # rule 1
-            return lines([replace(message, at=utc_now())])[0]
+                message = received(message, asked.tool_choice, self._run.turn, now)  # rule 1
+            return lines([replace(message, at=now)])[0]
 
         try:
             line = DBOS.run_step(_options(asked), step)
