@@ -44,8 +44,9 @@ def counted() -> Iterator[Counter[CodeType]]:
 def grows_evenly(work: Callable[[int], object], few: int, many: int) -> bool:
     """Does `work(many)` take no more steps a piece than `work(few)`, but for a fifth?"""
     counts = []
-    for number in (few, few, many):  # the first time pays for what is made once
+    work(few)  # this pays for what is made once
+    for number in (few, many):
         with counted() as found:
             work(number)
         counts.append(found.total())
-    return counts[2] / many < 1.2 * counts[1] / few
+    return counts[1] / many < 1.2 * counts[0] / few
