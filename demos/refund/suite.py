@@ -18,6 +18,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import pydantic
@@ -108,10 +109,14 @@ class CaseWorld:
         self._shop = CaseShop(case, enforce=enforce)
         self._refused = 0
         self.tools = []
-        for tool in self._shop.tools():
+        for tool in described_tools():
             state = _state(case.tools, tool.name)
-            if state != "gone":
-                self.tools.append(replace(tool, function=self._watched(tool, state)))
+            if state == "gone":
+                continue
+            own = replace(tool, function=self._watched(tool.name, state))
+            if own.needs_approval:
+                own = replace(own, needs_approval=self._shop.needs_manager)
+            self.tools.append(own)
 
     def reply(self, transcript: Sequence[Message]) -> str | None:
         """What the customer says next: the lines of the case, in order."""
@@ -156,9 +161,10 @@ class CaseWorld:
                 found.add(str(action.call.arguments["order_id"]).strip().upper())
         return found
 
-    def _watched(self, tool: Tool, state: State | None) -> Callable[..., object]:
-        """The tool's function, which fails as `state` says and counts refused proposals."""
+    def _watched(self, name: str, state: State | None) -> Callable[..., object]:
+        """The function of this tool, which fails as `state` says and counts refused proposals."""
         failures = FAILURES.get(state or "", 0)
+        do = getattr(self._shop, name)
 
         def function(**arguments: Any) -> object:
             nonlocal failures
@@ -168,12 +174,18 @@ class CaseWorld:
                 failures -= 1
                 raise Outage(RESET)
             try:
-                return tool(**arguments)
+                return do(**arguments)
             except ShopError:
-                self._refused += tool.name == "process_refund"
+                self._refused += name == "process_refund"
                 raise
 
         return function
+
+
+@cache
+def described_tools() -> list[Tool]:
+    """The tools of a shop. They are described once: an evaluation has thousands of shops."""
+    return Shop().tools()
 
 
 def prepare(case: Json, *, enforce: bool) -> CaseWorld:
