@@ -6,6 +6,7 @@ from tests.support.agents import look, pay
 from tests.support.turns import transcripts
 from think_agent import Agent, ScriptedModel, User
 from think_agent.audit import explain, words
+from think_agent.cli.why import explained
 from think_agent.testing import call, think
 
 ASK = User("Refund it.")
@@ -45,6 +46,8 @@ def test_explain_shows_where_another_agent_would_act_differently():
     assert opening.planned[-1][0] == "force_first"
     assert "now another step is planned" in opening.remark
     assert not any(step.remark for step in [*rest, *explain(None, said)])
+    marks = [mark.strip() for mark, _ in explained([opening, *rest])]
+    assert marks.count("!!") == 1
 
 
 @settings(max_examples=60, deadline=None)
