@@ -11,7 +11,6 @@ Rule 4: only `transformed` walks through a schema. A small function says what is
 import inspect
 import re
 import textwrap
-import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
@@ -86,12 +85,12 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
         return "self: make a tool of the bound method, tool(desk.add)"
     if name not in hints:
         return f"{name} has no type annotation"
+    fields: Any = {"parameter": (hints[name], ...)}
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what a Field says to the model alone
-            schema = pydantic.TypeAdapter(hints[name]).json_schema()
+        schema = pydantic.create_model(name, **fields).model_json_schema()
     except NO_SCHEMA as error:
         return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
-    if not schema.keys() - {"title", "description", "default"}:
+    if not schema["properties"]["parameter"].keys() - {"title", "description", "default"}:
         return f"{name} needs a type other than Any"
     return ""
 

@@ -276,7 +276,8 @@ def test_a_run_without_an_answer_says_why():
 
 def test_a_preview_lays_out_no_more_than_its_last_screenful():
     def preview(number: int) -> Counter[object]:
-        view = RunView(console_into(out := io.StringIO(), terminal=True))
+        out = io.StringIO()
+        view = RunView(console_into(out, terminal=True))
         for part in range(number):
             view(Delta("answer", f"part {part} " * 20))
             view(Delta("call", "x", index=part, name="look"))

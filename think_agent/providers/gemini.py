@@ -55,7 +55,7 @@ class Gemini(Provider):
             timeout=round(self.timeout * 1000),  # milliseconds
             httpx_client=http,
             httpx_async_client=http_async,
-            async_client_args={"ssl": arguments["verify"]},  # else it would load them once more
+            async_client_args={"ssl": arguments["verify"]},  # else it loads certificates
         )
         api = genai.Client(
             enterprise=False, api_key=self.key or NOT_NEEDED, http_options=options
