@@ -29,7 +29,7 @@ from demos.refund.session import MANAGER, unlabeled
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.readable import AT_MOST, FIRST_HOUR, measure, parts
 from tests.support.commands import run_here
-from tests.support.sizes import ROOT, files, tokens_and_lines
+from tests.support.sizes import ROOT, files
 from think_agent import Agent, Verdict, connect
 from think_agent.audit import Report, explain, report, to_html
 from think_agent.cli.console import RunView
@@ -102,21 +102,20 @@ def sizes(path: Path) -> str:
     """Two cells of a table, for a file that holds code: its tokens and its lines. A template, which
     is read by its shape, has lines alone.
     """
-    source = path.read_text(encoding="utf-8") if path.suffix in {".py", *WORDS} else ""
-    if not source.strip():
-        return ""
     if path.suffix == ".py":
-        tokens, lines = tokens_and_lines(source)
-        return f"{tokens:,} | {lines}" if tokens else ""
-    return f"– | {len([line for line in source.splitlines() if line.strip()])}"
+        found = measure([path])
+        return f"{found.tokens:,} | {found.lines}" if found.tokens else ""
+    source = path.read_text(encoding="utf-8") if path.suffix in WORDS else ""
+    lines = [line for line in source.splitlines() if line.strip()]
+    return f"– | {len(lines)}" if lines else ""
 
 
 def limits() -> str:
     """How much there is to read, and how much there may be."""
     rows = ""
     for name, paths in parts().items():
-        found = measure(paths)
         if "tokens" in AT_MOST[name]:
+            found = measure(paths)
             most = AT_MOST[name]["tokens"]
             rows += f"| {name} | {found.tokens:,} | {most:,} | {found.lines:,} |\n"
     return "| to read | tokens | at most | code lines |\n|---|---|---|---|\n" + rows
@@ -184,10 +183,10 @@ def lessons() -> str:
 
 def reading() -> str:
     """How much there is to read, and how much there is."""
-    found = {name: measure(paths) for name, paths in parts().items()}
-    first = found["the first hour"].lines
-    core = found["the core"].lines
-    package = found["the package"].lines
+    found = parts()
+    first = measure(found["the first hour"]).lines
+    core = measure(found["the core"]).lines
+    package = measure(found["the package"]).lines
     return (
         f"Five files are the core idea: {first:,} lines of code (without docstrings and comments), "
         "an hour to read. The core, "

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import oracle
+from tests.support.agents import taking_n
 from tests.support.oracle import Kind, Rules, judge
 from think_agent import (
     THINK,
@@ -44,7 +45,6 @@ from think_agent import (
     Usage,
     User,
     Verdict,
-    tool,
 )
 from think_agent.dialects import in_dialect
 from think_agent.messages import MESSAGES
@@ -166,11 +166,11 @@ class World:
         asks = self.approval == "always"
         needs: Any = (lambda given: is_much(given["n"])) if self.approval == "above 2" else asks
         return [
-            tool(pay, description="Pay.", think_first=True, needs_approval=needs),
-            tool(book, description="Book.", needs_approval=needs),
-            tool(ship, description="Ship."),
-            tool(note, description="Note.", idempotent=True),
-            tool(look, description="Look.", read_only=True),
+            taking_n("pay", pay, think_first=True, needs_approval=needs),
+            taking_n("book", book, takes_key=True, needs_approval=needs),
+            taking_n("ship", ship),
+            taking_n("note", note, idempotent=True),
+            taking_n("look", look, read_only=True),
         ]
 
     def _act(self, name: str, n: int, key: str = "") -> str:

@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
+from tests.support.agents import taking_n
 from tests.support.desk import said as kept
 from tests.support.providers import WAYS
 from tests.support.strategies import cyclic, replies
-from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedModel, User, tool
+from think_agent import THINK, THINK_MINIMAL, Agent, Message, Outcome, ScriptedModel, User
 from think_agent.errors import BadResponse, ModelError, Overloaded
 from think_agent.loop import AskHuman
 from think_agent.messages import (
@@ -97,7 +98,7 @@ class World:
                 self.ran.append((name, n))
                 return work(n)
 
-            return tool(function, name=name, **guards)
+            return taking_n(name, function, **guards)
 
         def fail(n: int) -> None:
             raise FAILURES[n % 4]
@@ -113,7 +114,7 @@ class World:
             does("odd", lambda n: ODD[n]),
             does("hang", lambda n: NEVER.wait(1), timeout=0.001),
             does("pay", lambda n: f"paid {n}", think_first=True, **above_1),
-            tool(keyed),
+            taking_n("keyed", keyed, takes_key=True),
         ]
         return Agent(
             ScriptedModel(self._reply),

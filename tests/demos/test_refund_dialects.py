@@ -9,7 +9,7 @@ from demos.refund.offline import reply
 from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
-from tests.support.commands import run
+from tests.support.commands import run_here
 from tests.support.providers import RIGHT
 from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
@@ -46,7 +46,7 @@ def test_four_orders_are_decided_right_behind_thoughts_of_the_right_kind(dialect
 
 @pytest.mark.parametrize("dialect", ["json", "react"])
 def test_the_command_line_speaks_it(dialect):
-    done = run("-m", "demos.refund", FOUR, "--provider", "offline", "--dialect", dialect, "--json")
+    done = run_here("demos.refund", FOUR, "--provider", "offline", "--dialect", dialect, "--json")
     data = json.loads(done.stdout)
     assert {d["order_id"]: d["decision"] for d in data["decisions"]} == RIGHT
     assert (done.returncode, data["exit"]) == (0, "signal")

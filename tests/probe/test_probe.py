@@ -14,7 +14,7 @@ from tests.servers import Brain, Mode, Protocol, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import TEMPLATES, OllamaServer, tokens_of
 from tests.servers.openai_chat import Chat
-from tests.support.commands import run
+from tests.support.commands import run_here
 from tests.support.providers import KEY, SPEAKS, every_provider, model_of
 from think_agent import (
     Assistant,
@@ -122,7 +122,7 @@ def url_of(spec: str, url: str) -> str:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), KEY)
-    return run("-m", "think_agent", "probe", *arguments, **keys)
+    return run_here("think_agent", "probe", *arguments, **keys)
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)

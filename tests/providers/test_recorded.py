@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import anthropic
+import httpx2
 import ollama
 import pytest
 from google import genai
+from google.genai import types
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
@@ -40,6 +42,7 @@ from think_agent import (
 from think_agent.received import with_ids
 from think_agent.wire.incoming import arguments_of
 
+HTTP = httpx2.Client(verify=False)  # to load certificates takes longer than a test
 ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
     "anthropic": {
         "err-400-budget-over-max-tokens": (BadRequest, "must be greater than"),
@@ -173,7 +176,7 @@ def folded_by_anthropic(case: str) -> anthropic.types.Message:
     """The message as the SDK has it, from a stream, too."""
     with serve(AnthropicProtocol(), says("")) as server:
         server.canned = [replayed("anthropic", case)]
-        client = anthropic.Anthropic(base_url=server.url, api_key=KEY)
+        client = anthropic.Anthropic(base_url=server.url, api_key=KEY, http_client=HTTP)
         asked: Any = {"model": "m", "max_tokens": 9}
         asked["messages"] = [{"role": "user", "content": "Hello"}]
         if not is_stream("anthropic", case):
@@ -203,7 +206,10 @@ def read_anthropic(case: str) -> Seen:
 def read_gemini(case: str) -> Seen:
     with serve(GeminiProtocol(), says("")) as server:
         server.canned = [replayed("gemini", case)]
-        models = genai.Client(api_key=KEY, http_options={"base_url": server.url})
+        options = types.HttpOptions(
+            base_url=server.url, httpx_client=HTTP, async_client_args={"ssl": False}
+        )
+        models = genai.Client(api_key=KEY, http_options=options)
         asked = {"model": "m", "contents": "hi"}
         if is_stream("gemini", case):
             chunks = list(models.models.generate_content_stream(**asked))

@@ -1,6 +1,7 @@
 """An agent on a script in one line, and parts of its transcript."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -23,6 +24,18 @@ def pay(cents: int) -> str:
 def look(item: str) -> str:
     """Look it up."""
     return "89 $"
+
+
+@tool
+def _number(n: int) -> None:
+    """It takes a number."""
+
+
+def taking_n(name: str, function: Callable[..., Any], **guards: Any) -> Tool:
+    """A tool with one parameter, `n: int`. Its schema was made once: a property test has thousands
+    of these tools.
+    """
+    return replace(_number, name=name, function=function, **guards)
 
 
 def by_place(*replies: Reply) -> Callable[[Request], Assistant]:

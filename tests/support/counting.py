@@ -20,16 +20,25 @@ def counted() -> Iterator[Counter[CodeType]]:
     """
     found: Counter[CodeType] = Counter()
     inside = f"{PACKAGE}/"
+    # By the id of a code: to hash it reads all of it. `codes` keeps it alive.
+    steps: Counter[int] = Counter()
+    codes: dict[int, CodeType] = {}
 
-    def called(frame: FrameType, event: str, _: Any) -> None:
-        if event == "c_call" and frame.f_code.co_filename.startswith(inside):
-            found[frame.f_code] += 1
+    def count(frame: FrameType, event: str, _: Any) -> Any:
+        steps[id(frame.f_code)] += 1
+        return count
 
-    def entered(frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(inside):
-            return None
-        found[frame.f_code] += 1
-        return entered
+    def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if id(code) not in codes:
+            if not code.co_filename.startswith(inside):
+                return None
+            codes[id(code)] = code
+        return count(frame, event, argument)
+
+    def called(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            entered(frame, event, argument)
 
     before = sys.getprofile(), sys.gettrace()
     sys.setprofile(called)
@@ -39,6 +48,8 @@ def counted() -> Iterator[Counter[CodeType]]:
     finally:
         sys.setprofile(before[0])
         sys.settrace(before[1])
+        for key, code in codes.items():
+            found[code] += steps[key]
 
 
 def grows_evenly(work: Callable[[int], object], few: int, many: int) -> bool:
