@@ -37,8 +37,8 @@ from .tags import without_leading_thinking
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a reply means: `text` for the user, notes, and calls of all tools but think.
-    `is_leaving`: it says that all is done. `is_alone`: there is no other text in it.
+    """What a reply means: `text` for the user, notes, and calls. `is_leaving`: it says that all is
+    done. `is_alone`: there is no other text in it.
     """
 
     text: str
