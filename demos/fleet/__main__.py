@@ -25,7 +25,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, flags, new_file, positive, whole
+from think_agent.cli.options import Command, file_option, new_file, positive, under, whole
 from think_agent.messages import Json
 
 if TYPE_CHECKING:
@@ -35,9 +35,14 @@ EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is
 LOST_AFTER = 10.0  # seconds: ten looks of a worker
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
+worker_option = under("worker")
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
-database = flags("files", ("--fleet URL", str, "sqlite:///fleet.db", f"or {POSTGRES}"))
-shop_file = flags("files", ("--db PATH", new_file, "shop.db", "the shop's SQLite file"))
+database = file_option(
+    "--fleet", metavar="URL", default="sqlite:///fleet.db", help=f"or {POSTGRES}"
+)
+shop_file = file_option(
+    "--db", metavar="PATH", type=new_file, default="shop.db", help="the shop's SQLite file"
+)
 
 
 @click.group(help=__doc__, no_args_is_help=True)
@@ -65,16 +70,27 @@ def enqueue(count: int, fleet: str, db: str) -> None:
 @database
 @shop_file
 @model_flags(default="auto")
-@flags(
-    "worker",
-    ("--name N", str, None, "the worker's name (default: the host and process)"),
-    ("--concurrency N", whole, 4, "conversations at a time"),
-    ("--calls-per-minute N", whole, None, "model calls of the whole fleet"),
-    ("--lost-after S", positive, LOST_AFTER, "take over from a worker silent for S seconds"),
-    ("--keep DAYS", positive, None, "delete conversations that ended well DAYS ago"),
-    ("--pace S", float, 0.5, "seconds for each reply of the scripted model"),
-    ("--until-done", bool, "stop when nothing is left"),
+@worker_option("--name", metavar="N", help="the worker's name (default: the host and process)")
+@worker_option("--concurrency", metavar="N", type=whole, default=4, help="conversations at a time")
+@worker_option("--calls-per-minute", metavar="N", type=whole, help="model calls of the whole fleet")
+@worker_option(
+    "--lost-after",
+    metavar="S",
+    type=positive,
+    default=LOST_AFTER,
+    help="take over from a worker silent for S seconds",
 )
+@worker_option(
+    "--keep", metavar="DAYS", type=positive, help="delete conversations that ended well DAYS ago"
+)
+@worker_option(
+    "--pace",
+    metavar="S",
+    type=float,
+    default=0.5,
+    help="seconds for each reply of the scripted model",
+)
+@worker_option("--until-done", is_flag=True, help="stop when nothing is left")
 @click.pass_context
 def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **settings: Any) -> None:
     """Run a worker until Ctrl-C."""

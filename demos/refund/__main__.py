@@ -17,7 +17,14 @@ from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
 from think_agent.cli.main import EXIT_CODES, run
-from think_agent.cli.options import config_flags, flags, new_file, old_file
+from think_agent.cli.options import (
+    config_flags,
+    file_option,
+    new_file,
+    old_file,
+    output_option,
+    under,
+)
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 
@@ -48,55 +55,71 @@ DIALECTS = ("auto", "native", "json", "react")
 FORCES = ("first", "never", "always")
 SILENCES = ("confirm", "ask", "accept")
 DONE_WHEN = ("on", "off")
+loop_option = under("loop")
 
 
 @click.command(cls=Desk, epilog=EXIT_CODES, options_metavar="[FLAG]...")
 @click.argument("text", nargs=-1)
 @model_flags(default="auto")
-@flags(
-    "loop",
-    ("--thinker P[:MODEL]", str, None, "another model for the thoughts"),
-    (
-        "--dialect D",
-        DIALECTS,
-        "auto",
-        "how the model calls tools: auto (native if it can, else json), native, json, react",
-    ),
-    ("--force F", FORCES, "first", f"when to force a thought: {', '.join(FORCES)}"),
-    (
-        "--silence S",
-        SILENCES,
-        "confirm",
-        "a stop without the signal: confirm, ask (always) or accept",
-    ),
-    ("--done-when D", DONE_WHEN, "on", "on: end only when no order is left open; or off"),
-    ("--carry", bool, "a guarded call carries its thought as an argument"),
-    ("--sources", bool, "the answer names the results on which each decision stands"),
-    (
-        "--approve WHO",
-        approval,
-        "never",
-        "who approves refunds over $500: ask, which is you, "
-        "never (they are escalated), or a rule: always-under AMOUNT",
-    ),
+@loop_option("--thinker", metavar="P[:MODEL]", help="another model for the thoughts")
+@loop_option(
+    "--dialect",
+    metavar="D",
+    type=click.Choice(DIALECTS),
+    default="auto",
+    help="how the model calls tools: auto (native if it can, else json), native, json, react",
+)
+@loop_option(
+    "--force",
+    metavar="F",
+    type=click.Choice(FORCES),
+    default="first",
+    help=f"when to force a thought: {', '.join(FORCES)}",
+)
+@loop_option(
+    "--silence",
+    metavar="S",
+    type=click.Choice(SILENCES),
+    default="confirm",
+    help="a stop without the signal: confirm, ask (always) or accept",
+)
+@loop_option(
+    "--done-when",
+    metavar="D",
+    type=click.Choice(DONE_WHEN),
+    default="on",
+    help="on: end only when no order is left open; or off",
+)
+@loop_option("--carry", is_flag=True, help="a guarded call carries its thought as an argument")
+@loop_option(
+    "--sources", is_flag=True, help="the answer names the results on which each decision stands"
+)
+@loop_option(
+    "--approve",
+    metavar="WHO",
+    type=approval,
+    default="never",
+    help="who approves refunds over $500: ask, which is you, "
+    "never (they are escalated), or a rule: always-under AMOUNT",
 )
 @limit_flags
-@flags(
-    "output",
-    ("--json", bool, "print one JSON object and nothing else"),
-    ("--quiet", bool, "print the bare answer"),
-    ("-v,--verbose", bool, "show whole results, and what each step took"),
-    ("--explain", bool, "say at the end which policy decided what, step by step"),
-    ("--hide-thoughts", bool, "show only the answer and the counts"),
-    ("--no-stream", bool, "wait for whole replies"),
+@output_option("--json", is_flag=True, help="print one JSON object and nothing else")
+@output_option("--quiet", is_flag=True, help="print the bare answer")
+@output_option("-v", "--verbose", is_flag=True, help="show whole results, and what each step took")
+@output_option(
+    "--explain", is_flag=True, help="say at the end which policy decided what, step by step"
 )
-@flags(
-    "files",
-    ("--db PATH", new_file, None, "the shop's SQLite file (else beside the transcript)"),
-    ("--transcript PATH", new_file, None, "keep the transcript in this file"),
-    ("--resume PATH", old_file, None, "go on with the run in this file"),
-    ("--html PATH", new_file, None, "write the audit page there"),
+@output_option("--hide-thoughts", is_flag=True, help="show only the answer and the counts")
+@output_option("--no-stream", is_flag=True, help="wait for whole replies")
+@file_option(
+    "--db",
+    metavar="PATH",
+    type=new_file,
+    help="the shop's SQLite file (else beside the transcript)",
 )
+@file_option("--transcript", metavar="PATH", type=new_file, help="keep the transcript in this file")
+@file_option("--resume", metavar="PATH", type=old_file, help="go on with the run in this file")
+@file_option("--html", metavar="PATH", type=new_file, help="write the audit page there")
 @config_flags
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context

@@ -1,5 +1,6 @@
 """The command `think-agent`: its help, and its messages for what is missing or misspelled."""
 
+import inspect
 import re
 import signal
 import subprocess
@@ -8,10 +9,12 @@ from itertools import product
 
 import pytest
 
+from demos.refund.__main__ import refund
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
-from think_agent import Assistant
+from think_agent import Agent, Assistant
+from think_agent.cli.choosing import CONNECT, LIMITS
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
 PLACES = ("flag", "variable", "file", "nowhere")  # where a setting may be; the strongest first
@@ -185,3 +188,14 @@ def test_sigterm_stops_a_command_also_one_that_a_script_started_in_the_backgroun
         finally:
             process.kill()
     assert (process.returncode, shown.strip()) == (130, "stopped")
+
+
+def under(heading: str) -> set[str]:
+    """The names of the flags of the desk under a heading of its help."""
+    return {param.name for param in refund.params if getattr(param, "group", "") == heading}
+
+
+def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
+    assert under("model") == {"provider", "model", *CONNECT}
+    assert under("limits") == set(LIMITS)
+    assert set(LIMITS) <= inspect.signature(Agent).parameters.keys()

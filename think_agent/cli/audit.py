@@ -38,7 +38,7 @@ from ..evaluation import tables
 from ..messages import THINK_NAME, Json
 from ..tools import signature
 from .console import RunView
-from .options import Command, flags, new_file, old_file, several
+from .options import Command, new_file, old_file, output_option, several, under
 from .screen import Screen, say, write_block
 from .why import explained
 
@@ -47,6 +47,7 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # that could not be read, on the screen
+log_option = under("runs of other programs")
 
 
 def write_page(path: str, page: str) -> None:
@@ -106,20 +107,46 @@ def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("transcript", metavar="RUN.jsonl", type=old_file)
-@flags(
-    "output",
-    ("--html PATH", new_file, "write one self-contained HTML page there"),
-    ("--text", bool, "print it as text (the default)"),
-    ("--json", bool, "print one JSON object and nothing else"),
-    ("--steps", bool, "say why the loop took each step, also on the page, one a screen"),
-    ("--to FORMAT", ("atif",), "print it as a trajectory of ATIF, for other programs"),
-    ("--redact FIELD[,FIELD]", several, "", "hide these fields, and their values everywhere"),
+@output_option(
+    "--html", metavar="PATH", type=new_file, help="write one self-contained HTML page there"
 )
-@flags(
-    "runs of other programs",
-    ("--guarded PATTERN[,...]", several, "", "the tools that change the world: 'book_*'"),
-    ("--think NAME[,...]", several, "", "tools whose calls are thoughts, besides think"),
-    ("--by FACT", str, "", "count for each value of what else the log says (reward)"),
+@output_option("--text", is_flag=True, help="print it as text (the default)")
+@output_option("--json", is_flag=True, help="print one JSON object and nothing else")
+@output_option(
+    "--steps", is_flag=True, help="say why the loop took each step, also on the page, one a screen"
+)
+@output_option(
+    "--to",
+    metavar="FORMAT",
+    type=click.Choice(("atif",)),
+    help="print it as a trajectory of ATIF, for other programs",
+)
+@output_option(
+    "--redact",
+    metavar="FIELD[,FIELD]",
+    type=several,
+    default="",
+    help="hide these fields, and their values everywhere",
+)
+@log_option(
+    "--guarded",
+    metavar="PATTERN[,...]",
+    type=several,
+    default="",
+    help="the tools that change the world: 'book_*'",
+)
+@log_option(
+    "--think",
+    metavar="NAME[,...]",
+    type=several,
+    default="",
+    help="tools whose calls are thoughts, besides think",
+)
+@log_option(
+    "--by",
+    metavar="FACT",
+    default="",
+    help="count for each value of what else the log says (reward)",
 )
 def command(**options: Any) -> int:
     """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.

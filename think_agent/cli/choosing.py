@@ -18,41 +18,100 @@ from ..model import Model
 from ..providers import PROVIDERS, connect
 from ..testing.scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, flags, given, positive, prices_of, whole
+from .options import Command, given, positive, prices_of, together, under, whole
 from .screen import say
 
 REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
 ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
 
+# Of the flags below: the arguments of `connect`, and those of `Agent`.
+CONNECT = (
+    "base_url",
+    "timeout",
+    "num_ctx",
+    "reasoning",
+    "max_output_tokens",
+    "temperature",
+    "seed",
+    "per_minute",
+)
+LIMITS = (
+    "max_model_calls",
+    "max_actions",
+    "max_tokens",
+    "max_seconds",
+    "max_cost",
+    "patience",
+    "keep_turns",
+    "on_tool_error",
+)
+
+model_option = under("model")
+limit_option = under("limits")
+
+
 def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
     """The flags for the model, its server and its options: see `chosen_model`."""
-    return flags(
-        "model",
-        ("--provider P[:MODEL]", str, default, providers),
-        ("--model M", str, "another model than the provider's default"),
-        ("--base-url U", str, "another server that speaks the provider's protocol"),
-        ("--timeout S", positive, "seconds of silence before it is given up"),
-        ("--num-ctx N", whole, "Ollama's context window, in tokens"),
-        ("--reasoning LEVEL", get_args(Reasoning), "how much to reason: off, low, medium or high"),
-        ("--max-output-tokens N", whole, "tokens a reply"),
-        ("--temperature T", float, "0 for the likeliest words"),
-        ("--seed N", int, "for the same words again, where a server can"),
-        ("--per-minute N", whole, "requests a minute, at most: they are spaced"),
+    return together(
+        model_option("--provider", metavar="P[:MODEL]", default=default, help=providers),
+        model_option("--model", metavar="M", help="another model than the provider's default"),
+        model_option(
+            "--base-url", metavar="U", help="another server that speaks the provider's protocol"
+        ),
+        model_option(
+            "--timeout", metavar="S", type=positive, help="seconds of silence before it is given up"
+        ),
+        model_option(
+            "--num-ctx", metavar="N", type=whole, help="Ollama's context window, in tokens"
+        ),
+        model_option(
+            "--reasoning",
+            metavar="LEVEL",
+            type=click.Choice(get_args(Reasoning)),
+            help="how much to reason: off, low, medium or high",
+        ),
+        model_option("--max-output-tokens", metavar="N", type=whole, help="tokens a reply"),
+        model_option("--temperature", metavar="T", type=float, help="0 for the likeliest words"),
+        model_option(
+            "--seed", metavar="N", type=int, help="for the same words again, where a server can"
+        ),
+        model_option(
+            "--per-minute",
+            metavar="N",
+            type=whole,
+            help="requests a minute, at most: they are spaced",
+        ),
     )
 
 
 ERRORS = ("tell_model", "fail_fast")
-limit_flags = flags(
-    "limits",
-    ("--max-model-calls N", whole, 30, "model calls a turn"),
-    ("--max-actions N", whole, "tool calls a turn, thoughts not counted"),
-    ("--max-tokens N", whole, "tokens a turn, input and output"),
-    ("--max-seconds S", positive, "seconds a turn"),
-    ("--max-cost X", positive, "cost a turn; needs prices in --config"),
-    ("--patience N", whole, 3, "failed actions in a row"),
-    ("--keep-turns N", whole, "turns of the conversation that a request shows"),
-    ("--on-tool-error E", ERRORS, ERRORS[0], f"a failed tool: {' or '.join(ERRORS)}"),
+limit_flags = together(
+    limit_option(
+        "--max-model-calls", metavar="N", type=whole, default=30, help="model calls a turn"
+    ),
+    limit_option(
+        "--max-actions", metavar="N", type=whole, help="tool calls a turn, thoughts not counted"
+    ),
+    limit_option("--max-tokens", metavar="N", type=whole, help="tokens a turn, input and output"),
+    limit_option("--max-seconds", metavar="S", type=positive, help="seconds a turn"),
+    limit_option(
+        "--max-cost", metavar="X", type=positive, help="cost a turn; needs prices in --config"
+    ),
+    limit_option("--patience", metavar="N", type=whole, default=3, help="failed actions in a row"),
+    limit_option(
+        "--keep-turns",
+        metavar="N",
+        type=whole,
+        help="turns of the conversation that a request shows",
+    ),
+    limit_option(
+        "--on-tool-error",
+        metavar="E",
+        type=click.Choice(ERRORS),
+        default=ERRORS[0],
+        help=f"a failed tool: {' or '.join(ERRORS)}",
+    ),
 )
 """The flags for the limits of a turn: see `limits`."""
 
@@ -75,7 +134,7 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
+    found = given(ctx, LIMITS) | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
@@ -84,11 +143,11 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
-    options = given(ctx, "model")
-    spec = options.pop("provider")
-    if "model" in options:
-        spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
-    return named_model(spec, options, **stand_ins)
+    spec = ctx.params["provider"]
+    model = ctx.params["model"]
+    if model is not None:
+        spec = f"{spec.partition(':')[0]}:{model}"
+    return named_model(spec, given(ctx, CONNECT), **stand_ins)
 
 
 def named_model(

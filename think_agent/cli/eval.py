@@ -5,6 +5,7 @@ Rule 2: `evaluation/command.py` does the evaluation; this file has its flags and
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ from .console import STAND_IN
 from .options import (
     Command,
     config_flags,
-    flags,
+    file_option,
     given,
     new_file,
     old_file,
     positive,
     prices_of,
     several,
+    under,
     whole,
 )
 from .screen import Screen, say
@@ -39,37 +41,96 @@ EXIT_CODES = (
     "wrong, 130 stopped: the same command goes on"
 )
 
+RUNS = ("base_url", "timeout", "trials", "concurrency", "shard")
+arm_option = partial(under("what is compared: each combination of"), type=several)
+run_option = under("runs")
+
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("cases", type=old_file)
-@flags(
-    "what is compared: each combination of",
-    ("--provider P[:MODEL],...", several, "ollama", "models; offline:NAME is a script"),
-    ("--force F,...", several, "first", "never, first, always"),
-    ("--think T,...", several, "on", "on; brief: 25 words; minimal: no signal; none"),
-    ("--cover C,...", several, "gate", "gate, carry, none: what a guarded call stands behind"),
-    ("--silence S,...", several, "confirm", "confirm, ask, accept: it calls no tool"),
-    ("--done-when D,...", several, "off", "off, on: is it checked that all is done?"),
-    ("--advice A,...", several, "off", "off, on, silent: the suite's advice on how to think"),
-    ("--reasoning R,...", several, "default", "default, off, low, medium, high: its own"),
-    ("--dialect D,...", several, "default", "default (on Ollama auto), native, json, react, auto"),
-    ("--enforce E,...", several, "off", "off, on: a world that refuses gives answers away"),
-    ("--max-output-tokens N", whole, "tokens a reply, the same in all of them"),
-    ("--four-rows", bool, "or the rows of Anthropic's article, and what each adds"),
+@arm_option(
+    "--provider", metavar="P[:MODEL],...", default="ollama", help="models; offline:NAME is a script"
 )
-@flags(
-    "runs",
-    ("--base-url U", str, "another server, for all of the providers"),
-    ("--timeout S", positive, 120.0, "seconds of silence before a model is given up"),
-    ("--trials K", whole, 1, "runs of each case"),
-    ("--concurrency N", whole, "runs at the same time; 4, on Ollama 1"),
-    ("--shard I/N", str, "1/1", "run the I-th of every N trials; merge the files with cat"),
+@arm_option("--force", metavar="F,...", default="first", help="never, first, always")
+@arm_option(
+    "--think", metavar="T,...", default="on", help="on; brief: 25 words; minimal: no signal; none"
 )
-@flags(
-    "files",
-    ("--suite MODULE", str, "suite", "a module; the suite.py beside the cases"),
-    ("--out PATH", new_file, "runs/eval.jsonl", "results; a run goes on where the file ends"),
-    ("--html PATH", new_file, "write one page there, with a picture of the shares"),
+@arm_option(
+    "--cover",
+    metavar="C,...",
+    default="gate",
+    help="gate, carry, none: what a guarded call stands behind",
+)
+@arm_option(
+    "--silence", metavar="S,...", default="confirm", help="confirm, ask, accept: it calls no tool"
+)
+@arm_option(
+    "--done-when", metavar="D,...", default="off", help="off, on: is it checked that all is done?"
+)
+@arm_option(
+    "--advice",
+    metavar="A,...",
+    default="off",
+    help="off, on, silent: the suite's advice on how to think",
+)
+@arm_option(
+    "--reasoning",
+    metavar="R,...",
+    default="default",
+    help="default, off, low, medium, high: its own",
+)
+@arm_option(
+    "--dialect",
+    metavar="D,...",
+    default="default",
+    help="default (on Ollama auto), native, json, react, auto",
+)
+@arm_option(
+    "--enforce",
+    metavar="E,...",
+    default="off",
+    help="off, on: a world that refuses gives answers away",
+)
+@arm_option(
+    "--max-output-tokens", metavar="N", type=whole, help="tokens a reply, the same in all of them"
+)
+@arm_option(
+    "--four-rows",
+    type=bool,
+    is_flag=True,
+    help="or the rows of Anthropic's article, and what each adds",
+)
+@run_option("--base-url", metavar="U", help="another server, for all of the providers")
+@run_option(
+    "--timeout",
+    metavar="S",
+    type=positive,
+    default=120.0,
+    help="seconds of silence before a model is given up",
+)
+@run_option("--trials", metavar="K", type=whole, default=1, help="runs of each case")
+@run_option("--concurrency", metavar="N", type=whole, help="runs at the same time; 4, on Ollama 1")
+@run_option(
+    "--shard",
+    metavar="I/N",
+    default="1/1",
+    help="run the I-th of every N trials; merge the files with cat",
+)
+@file_option(
+    "--suite", metavar="MODULE", default="suite", help="a module; the suite.py beside the cases"
+)
+@file_option(
+    "--out",
+    metavar="PATH",
+    type=new_file,
+    default="runs/eval.jsonl",
+    help="results; a run goes on where the file ends",
+)
+@file_option(
+    "--html",
+    metavar="PATH",
+    type=new_file,
+    help="write one page there, with a picture of the shares",
 )
 @config_flags
 @click.pass_context
@@ -86,7 +147,7 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
         wanted,
         out=Path(out),
         suite=settings["suite"],
-        **given(ctx, "runs"),
+        **given(ctx, RUNS),
     )
     evaluation.try_models()
     _announce(evaluation, wanted, settings["trials"])

@@ -15,7 +15,8 @@ flags of the model and of its limits are in `choosing.py`.
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +51,21 @@ class Flag(click.Option):
         return f"{self.opts[-1]} ({source(ctx, self.name)})"
 
 
-def flags(group: str, *rows: tuple[Any, ...]) -> Callable[[FC], FC]:
-    """The flags of a group of the help. Each row: name and metavar (`--seed N`; two names are
-    `-v,--verbose`), type, default if there is one, help. The type may be `bool`, for a flag without
-    a value, or a tuple of choices.
-    """
+def under(heading: str) -> Callable[..., Callable[[FC], FC]]:
+    """`click.option`, for the flags under this heading of the help."""
+    return partial(click.option, cls=Flag, group=heading, show_default=True)
+
+
+file_option = under("files")
+output_option = under("output")
+
+
+def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
+    """Several options as one decorator, for those that more than one command has."""
 
     def add(command: FC) -> FC:
-        for words, type, *defaults, help in reversed(rows):
-            names, _, metavar = words.partition(" ")
-            if isinstance(type, tuple):
-                type = click.Choice(type)
-            add_flag = click.option(
-                *names.split(","),
-                cls=Flag,
-                group=group,
-                metavar=metavar,
-                type=type,
-                is_flag=type is bool,
-                is_eager=type is config_file,
-                default=[*defaults, None][0],
-                show_default=True,
-                help=help,
-            )
-            command = add_flag(command)
+        for option in reversed(options):
+            command = option(command)
         return command
 
     return add
@@ -129,14 +121,9 @@ def source(ctx: Context, name: str) -> str:
     return "default"
 
 
-def given(ctx: Context, group: str) -> dict[str, Any]:
-    """The settings in a group of the help that have a value."""
-    found = {}
-    for param in ctx.command.params:
-        value = ctx.params.get(param.name)
-        if getattr(param, "group", "") == group and value is not None:
-            found[param.name] = value
-    return found
+def given(ctx: Context, names: Iterable[str]) -> dict[str, Any]:
+    """The settings of these names that have a value."""
+    return {name: ctx.params[name] for name in names if ctx.params[name] is not None}
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:
@@ -198,10 +185,15 @@ def config_file(text: str) -> str:
     return path
 
 
-config_flags = flags(
-    "files",
-    ("--config FILE", config_file, f"settings in TOML, under [{SECTION}]"),
-    ("--show-config", bool, "print the settings and stop"),
+config_flags = together(
+    file_option(
+        "--config",
+        metavar="FILE",
+        type=config_file,
+        is_eager=True,
+        help=f"settings in TOML, under [{SECTION}]",
+    ),
+    file_option("--show-config", is_flag=True, help="print the settings and stop"),
 )
 """`--config`, which is read before the other flags, and `--show-config`."""
 

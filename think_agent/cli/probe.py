@@ -9,7 +9,7 @@ from ..evaluation.tables import Section, show
 from ..probe.asking import probe
 from ..probe.report import QUESTIONS
 from .choosing import REAL_PROVIDERS, ModelCommand, chosen_model, model_flags
-from .options import config_flags, flags
+from .options import config_flags, output_option
 from .screen import Screen, say
 
 EXIT_CODES = "exit codes: 0 there is a table, 1 no answer came, 2 a flag is wrong"
@@ -17,7 +17,7 @@ EXIT_CODES = "exit codes: 0 there is a table, 1 no answer came, 2 a flag is wron
 
 @click.command(cls=ModelCommand, epilog=EXIT_CODES)
 @model_flags(default="ollama", providers=REAL_PROVIDERS)
-@flags("output", ("--json", bool, "print one JSON object and nothing else"))
+@output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, json: bool, **_: object) -> None:
