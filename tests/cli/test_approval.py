@@ -235,7 +235,7 @@ def test_two_threads_ask_one_after_the_other():
     answers = queue.Queue()
     shown, verdicts = [], {}
 
-    def read(prompt, present=""):
+    def read(prompt):
         shown.append(prompt)
         return answers.get()
 
@@ -245,7 +245,7 @@ def test_two_threads_ask_one_after_the_other():
 
     out = io.StringIO()
     threads = [threading.Thread(target=ask, args=(cents,)) for cents in (5, 1_000_000)]
-    with patch("think_agent.cli.approval.read_line", read), redirect_stdout(out):
+    with patch("builtins.input", read), redirect_stdout(out):
         for thread in threads:
             thread.start()
         while not shown:  # the first question is on the screen, and the second one waits

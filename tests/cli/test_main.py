@@ -7,6 +7,7 @@ import subprocess
 import sys
 from itertools import product
 
+import click
 import pytest
 
 from demos.refund.__main__ import refund
@@ -15,6 +16,8 @@ from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
 from think_agent import Agent, Assistant
 from think_agent.cli.choosing import CONNECT, LIMITS
+from think_agent.cli.eval import RUNS
+from think_agent.cli.eval import command as evaluate
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
 PLACES = ("flag", "variable", "file", "nowhere")  # where a setting may be; the strongest first
@@ -190,12 +193,13 @@ def test_sigterm_stops_a_command_also_one_that_a_script_started_in_the_backgroun
     assert (process.returncode, shown.strip()) == (130, "stopped")
 
 
-def under(heading: str) -> set[str]:
-    """The names of the flags of the desk under a heading of its help."""
-    return {param.name for param in refund.params if getattr(param, "group", "") == heading}
+def under(heading: str, command: click.Command = refund) -> set[str]:
+    """The names of the flags of a command under a heading of its help."""
+    return {param.name for param in command.params if getattr(param, "group", "") == heading}
 
 
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     assert under("model") == {"provider", "model", *CONNECT}
     assert under("limits") == set(LIMITS)
+    assert under("runs", evaluate) == set(RUNS)
     assert set(LIMITS) <= inspect.signature(Agent).parameters.keys()
