@@ -56,13 +56,15 @@ RUNS = {  # what the model replies; how it ends, and what the tools answered
 }  # fmt: skip
 
 
-ONCE = list(RUNS)[2:]  # what is the same on every provider
+OTHERS = [name for name in SERVERS if name != "ollama"]
+CASES = [
+    *product(SERVERS, ["signal"]),
+    *product(["ollama"], list(RUNS)[1:]),  # what is the same on every provider
+    *(pytest.param(name, "silence", marks=pytest.mark.slow) for name in OTHERS),
+]
 
 
-@pytest.mark.parametrize(
-    ("provider", "name"),
-    [*product(SERVERS, ("signal", "silence")), *product(["ollama"], ONCE)],
-)
+@pytest.mark.parametrize(("provider", "name"), CASES)
 def test_it_runs_alone_on_every_provider(provider, name, tmp_path):
     replies, end, answered = RUNS[name]
     protocol, address, key = SERVERS[provider]

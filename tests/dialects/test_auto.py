@@ -16,6 +16,7 @@ from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer, Template
 from tests.servers.openai_chat import Chat
+from tests.support.combined import combined
 from tests.support.ollama import recorded
 from tests.support.providers import NO_TOOLS, RIGHT, WAYS, desk, says
 from think_agent import (
@@ -307,12 +308,11 @@ class Refusing(Chat):
         return self.error if "tools" in (body or {}) else None
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("status", "words"), NO_TOOLS)
-def test_a_run_whose_server_refuses_tools_goes_on_in_json(way, status, words):
+@combined(refusal=NO_TOOLS, way=WAYS)
+def test_a_run_whose_server_refuses_tools_goes_on_in_json(refusal, way):
     """With its first request, in whatever words the server refuses it, and with one notice."""
     refused = 0
-    with serve(Refusing(status, words), on_sight) as running:
+    with serve(Refusing(*refusal), on_sight) as running:
         model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
         other = running.protocol.other
 

@@ -76,7 +76,7 @@ def play(evaluation: Evaluation, model) -> None:
 
 def played(script, cases: Path, **given) -> Evaluation:
     """An evaluation that was run, with this script as the model of its settings."""
-    evaluation = plan(cases, **given)
+    evaluation = without_floors(plan(cases, **given))
     play(evaluation, ScriptedModel(script))
     evaluation.run()
     return evaluation

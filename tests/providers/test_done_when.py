@@ -17,12 +17,14 @@ from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import boaster
 from tests.servers import serve
+from tests.support.combined import combined
 from tests.support.providers import SPEAKS, WAYS, desk, every_provider, model_of
 from think_agent import ToolResult, User
 
 TWO = "Refund ORD-001 and ORD-003 please"
 MISSING = "ORD-003: it was not looked up"
-every_dialect = pytest.mark.parametrize("dialect", ["native", "json", "react"])
+DIALECTS = ("native", "json", "react")
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def insists(request):
@@ -33,13 +35,9 @@ def insists(request):
 
 
 ENDS = {boaster: ("signal", {"ORD-001", "ORD-003"}), insists: ("unmet", {"ORD-001"})}
-every_end = pytest.mark.parametrize("script", ENDS, ids=["does it", "insists"])
 
 
-@every_end
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@every_dialect
-@every_provider
+@combined(provider=SPEAKS, dialect=DIALECTS, way=WAYS, script=ENDS)
 def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script):
     shop = Shop()
     with serve(SPEAKS[provider][0](), speaking(script, dialect)) as server:
@@ -53,7 +51,7 @@ def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script
 
 
 @pytest.mark.slow
-@every_end
+@pytest.mark.parametrize("script", ENDS)
 @every_dialect
 @every_provider
 def test_a_run_that_is_resumed_at_any_message_ends_the_same(provider, dialect, script, tmp_path):

@@ -18,6 +18,7 @@ from demos.refund.shop import Shop
 from tests.servers import Mode, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
+from tests.support.combined import combined
 from tests.support.pieces import four_ways, told
 from tests.support.providers import (
     ASK,
@@ -29,7 +30,6 @@ from tests.support.providers import (
     carrying,
     desk,
     every_provider,
-    every_way,
     model_of,
     says,
     talking,
@@ -157,9 +157,7 @@ def test_a_conversation_is_the_same_in_all_ways(variant):
     assert (answer.text, answer.thinking) == (" ".join(["0.", "1.", "2."][:calls]), "Done.")
 
 
-@pytest.mark.parametrize("choice", [Force("think"), "required"])
-@every_way
-@every_provider
+@combined(provider=SPEAKS, way=ASK, choice=[Force("think"), "required"])
 def test_a_refused_choice_is_asked_as_auto_and_remembered(provider, way, choice):
     with talking(provider, mode="refuse") as (server, model):
         forced = replace(ASKED, tool_choice=choice)
@@ -297,10 +295,7 @@ HOW = {  # how the thoughts came, where they were not all volunteered
 }
 
 
-@pytest.mark.parametrize("force", ["never", "first", "always"])
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("mode", MODES)
-@every_provider
+@combined(provider=SPEAKS, mode=MODES, dialect=DIALECTS, force=["never", "first", "always"])
 def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
     """This model thinks by itself. If it does so although the server ignored the choice, the choice
     counts as carried out: nobody can tell the difference.
@@ -373,9 +368,7 @@ def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_w
     assert outcome.exit == ("silence" if behind_what == GATED and dialect == "native" else "signal")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("think", [THINK, None], ids=["think", "no think tool"])
-@every_provider
+@combined(provider=SPEAKS, think=[THINK, None], way=WAYS)
 def test_a_thought_that_a_call_carries(provider, think, way):
     """Strict where there is such a thing; the shop refuses an argument that it does not know."""
     is_marked = provider.startswith(("openai", "anthropic"))  # on each tool

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.servers import ProviderServer, Reply, bare, serve
+from tests.support.combined import combined
 from tests.support.providers import (
     ASK,
     HELLO,
@@ -328,9 +329,7 @@ ECHOES = {  # what is secret, and an address that holds it
 }
 
 
-@every_provider
-@every_way
-@pytest.mark.parametrize("secret", ECHOES)
+@combined(provider=SPEAKS, way=ASK, secret=ECHOES)
 def test_no_error_holds_a_key_that_the_server_quotes(provider, way, secret):
     """In an answer of any status, plain or as a URL spells it; nor does the chain of errors."""
     _, spec, usual = SPEAKS[provider]
