@@ -6,16 +6,11 @@ the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the l
 """
 
 import os
-import sysconfig
-import traceback
-
-OURS = os.path.dirname(__file__)
-LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 
 
 def noted(what: str, error: BaseException) -> str:
     """One line about a mistake: what raised which error, and where. The traceback is logged."""
-    import logging  # late, because it is slow
+    import logging  # late, as those below: they are slow, and mistakes are rare
 
     logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
     return f"{what} raised {type(error).__name__}: {error}{place_of(error)}"
@@ -25,8 +20,12 @@ def place_of(error: BaseException) -> str:
     """The last line of the user's own code that an error passed: ` (shop.py, line 31)`. Empty if it
     passed none.
     """
+    import sysconfig
+    import traceback
+
+    paths = sysconfig.get_paths()
+    not_theirs = os.path.dirname(__file__), paths["stdlib"], paths["purelib"], paths["platlib"]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        is_library = frame.filename.startswith((OURS, *LIBRARIES))
-        if not is_library:
+        if not frame.filename.startswith(not_theirs):
             return f" ({frame.filename}, line {frame.lineno})"
     return ""

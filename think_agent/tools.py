@@ -13,7 +13,6 @@ new each time (an id, the time) is made again when the tool runs. What a tool do
 function is up to its author.
 """
 
-import hashlib
 import inspect
 import re
 import warnings
@@ -229,6 +228,8 @@ def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
     arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
     time does not count. Empty if the call cannot be run.
     """
+    import hashlib  # late, because it loads OpenSSL
+
     try:
         values = _fitted(tools, request)
     except ModelMistake:

@@ -11,6 +11,7 @@ import think_agent
 PACKAGE = Path(think_agent.__file__).parent
 SDKS = ["ollama", "anthropic", "openai", "google.genai"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
+HEAVY += ["pydantic.fields", "pydantic.dataclasses", "jsonschema", "logging", "_hashlib", "email"]
 
 
 def test_importing_loads_no_sdk_prints_nothing_and_leaves_no_file(tmp_path):

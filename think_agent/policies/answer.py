@@ -24,7 +24,7 @@ import pydantic
 import pydantic_core
 
 from ..loop import CallModel, Done, Step
-from ..messages import User
+from ..messages import Json, User
 from ..schema import problems, reduced
 from ..text import json_text, shorten
 from ..tools import ModelMistake
@@ -40,6 +40,19 @@ NUMBERED = (
 )
 
 
+class _Number:
+    """How pydantic validates and describes a source. (`Field` and its validators would do it, too;
+    but to import them takes longer than all of this package.)
+    """
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
+        schema = pydantic_core.core_schema.str_schema(coerce_numbers_to_str=True)
+        return pydantic_core.core_schema.with_info_after_validator_function(_source, schema)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
+        return {**handler(schema), "format": SOURCE}
+
+
 def _source(text: str, info: "pydantic.ValidationInfo") -> str:
     """A source as its number alone. Outside of a run, any text is taken."""
     number = text.strip("[] ")
@@ -48,11 +61,7 @@ def _source(text: str, info: "pydantic.ValidationInfo") -> str:
     return number
 
 
-Source = Annotated[
-    str,
-    pydantic.Field(coerce_numbers_to_str=True, json_schema_extra={"format": SOURCE}),
-    pydantic.AfterValidator(_source),
-]
+Source = Annotated[str, _Number()]
 """A type for fields of an answer: the number of a result on which a claim stands (rule 5)."""
 
 

@@ -8,14 +8,16 @@ import inspect
 import os
 import re
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import ValidationError
+import pydantic
 
 from ..errors import ModelError
 from ..model import Model
 from ..schema import problems
-from ..wire.settings import Reasoning, Settings
+
+if TYPE_CHECKING:
+    from ..wire.settings import Reasoning
 
 
 class Entry(NamedTuple):
@@ -43,7 +45,7 @@ def connect(
     base_url: str | None = None,
     api_key: str | None = None,
     timeout: float = 120.0,
-    reasoning: Reasoning | None = None,
+    reasoning: "Reasoning | None" = None,
     max_output_tokens: int | None = None,
     temperature: float | None = None,
     seed: int | None = None,
@@ -72,6 +74,8 @@ def connect(
             f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
             f"{', '.join(PROVIDERS)}"
         )
+    from ..wire.settings import Settings  # late, because pydantic makes a validator of it
+
     try:
         settings = Settings(
             reasoning=reasoning,
@@ -81,7 +85,7 @@ def connect(
             per_minute=per_minute,
             timeout=timeout,
         )
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         raise ValueError(problems(error)) from None
 
     dialect = "native"
