@@ -23,6 +23,7 @@ from think_agent import (
     THINK,
     Assistant,
     Message,
+    Model,
     Request,
     ScriptedModel,
     ToolCall,
@@ -32,7 +33,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.dialects import in_dialect
+from think_agent.dialects import in_dialect, json_plan, react, recovered, tagged
 from think_agent.dialects.auto import (
     LEAST,
     WHOLE,
@@ -406,3 +407,17 @@ def test_an_async_caller_is_not_kept_waiting():
     with serve(OllamaServer(template=TEMPLATES["llama3.1"], renders=False), brain) as running:
         asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
         assert len(running.requests) == 4  # rendered (which it does not know), counted twice, asked
+
+
+@pytest.mark.parametrize("wrap", [json_plan, react, tagged, recovered])
+def test_a_dialect_that_asks_no_server_needs_no_thread(wrap):
+    class OnTheLoop(Model):
+        async def acomplete(self, request):
+            return Assistant("Hello.")
+
+    async def threads():
+        await wrap(OnTheLoop()).acomplete(Request((ASKED,)))
+        return threading.active_count()
+
+    before = threading.active_count()
+    assert asyncio.run(threads()) == before

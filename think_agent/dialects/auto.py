@@ -13,6 +13,7 @@ Limitations: a server that neither renders nor counts whole prompts is taken to 
 The README of `providers/` lists templates that hide something.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -176,6 +177,9 @@ class Auto(Dialect):
         if _speaks_json(request) or self._why(request):
             return self._in_json, request
         return self.inner, request
+
+    async def aask(self, request: Request) -> tuple[Model, Request]:
+        return await asyncio.to_thread(self.ask, request)  # it may call the server
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json" or _speaks_json(request):

@@ -6,10 +6,9 @@ Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`r
 Rule 2: native thinking is passed on unchanged.
 Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
         comes whole, after the reply was read: only then is it known to be a call.
-Rule 4: `ask` may call a server, so an async caller runs it in a thread.
+Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async caller (`aask`).
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -44,6 +43,9 @@ class Wrapper(Model):
     def ask(self, request: Request) -> tuple[Model, Request]:
         return self.inner, request
 
+    async def aask(self, request: Request) -> tuple[Model, Request]:
+        return self.ask(request)
+
     def read(self, reply: Assistant, request: Request) -> Assistant:
         return reply
 
@@ -52,7 +54,7 @@ class Wrapper(Model):
         return self.read(model.complete(asked), request)
 
     async def acomplete(self, request: Request) -> Assistant:
-        model, asked = await asyncio.to_thread(self.ask, request)
+        model, asked = await self.aask(request)
         return self.read(await model.acomplete(asked), request)
 
     def check(self) -> None:
@@ -121,7 +123,7 @@ class Dialect(Wrapper):
             yield from self._translated(event, request, reader)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        model, asked = await asyncio.to_thread(self.ask, request)
+        model, asked = await self.aask(request)
         reader = self.reader(request)
         async for event in model.astream(asked):
             for translated in self._translated(event, request, reader):

@@ -74,17 +74,18 @@ def connect(
             f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
             f"{', '.join(PROVIDERS)}"
         )
-    from ..wire.settings import Settings  # late, because pydantic makes a validator of it
+    from ..wire.settings import Settings  # late: it loads all of pydantic
 
+    settings = Settings(
+        reasoning=reasoning,
+        max_output_tokens=max_output_tokens,
+        temperature=temperature,
+        seed=seed,
+        per_minute=per_minute,
+        timeout=timeout,
+    )
     try:
-        settings = Settings(
-            reasoning=reasoning,
-            max_output_tokens=max_output_tokens,
-            temperature=temperature,
-            seed=seed,
-            per_minute=per_minute,
-            timeout=timeout,
-        )
+        settings = pydantic.TypeAdapter(Settings).validate_python(settings)
     except pydantic.ValidationError as error:
         raise ValueError(problems(error)) from None
 

@@ -199,14 +199,17 @@ class Exchange:
         provider = self.provider
         if response.get("error"):  # whatever else is in it
             raise ErrorAnswer(response["error"])
-        reply = replace(provider.wire.from_wire(response), enforced=self._enforced())
+        reply = provider.wire.from_wire(response)
+        enforced = self._enforced()
         if self._form is not None:
             reply = read_form(reply, self.request, self._form)
+            enforced = reply.enforced
         signed_under = ""
         if reply.signed:
             signed_under = provider.signed_under(self._body)
         reply = checked_reply(
             reply,
+            enforced=enforced,
             model=reply.model or provider.model,  # some servers name none
             provider=provider.name,
             host=provider.host,
