@@ -417,7 +417,7 @@ def test_a_dialect_that_asks_no_server_needs_no_thread(wrap):
 
     async def threads():
         await wrap(OnTheLoop()).acomplete(Request((ASKED,)))
-        return threading.active_count()
+        return {*threading.enumerate()}
 
-    before = threading.active_count()
-    assert asyncio.run(threads()) == before
+    before = {*threading.enumerate()}
+    assert asyncio.run(threads()) <= before

@@ -9,8 +9,8 @@ import pytest
 
 def combined(**factors: Iterable[Any]) -> pytest.MarkDecorator:
     """Every combination of the values of these factors. A part of them, in which all factors but
-    any one still meet in every combination, always runs; the others are marked `slow`. So what is
-    wrong where two factors meet (or three of four) is found by the part.
+    any one still meet in every combination, always runs; the others are marked `slow`. So the part
+    finds what is wrong, unless it takes certain values of all factors at once.
     """
     lists = [list(values) for values in factors.values()]
     fewest = min(map(len, lists))

@@ -44,6 +44,7 @@ class Wrapper(Model):
         return self.inner, request
 
     async def aask(self, request: Request) -> tuple[Model, Request]:
+        """`ask`, for an async caller (rule 4)."""
         return self.ask(request)
 
     def read(self, reply: Assistant, request: Request) -> Assistant:

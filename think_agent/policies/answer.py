@@ -41,8 +41,8 @@ NUMBERED = (
 
 
 class _Number:
-    """How pydantic validates and describes a source. (`Field` and its validators would do it, too;
-    but to import them takes longer than all of this package.)
+    """How pydantic validates and describes a source. (`Field` would do it, too, but then importing
+    the package would load most of pydantic.)
     """
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
