@@ -25,12 +25,12 @@ from collections.abc import (
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, get_args
 
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, Verdict
+from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, User, Verdict
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -50,10 +50,10 @@ from .policies import (
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .policies.yours import yours
-from .running import Asked, Decision, Event, Perform, Run, RunCheck
-from .settings import Settings
+from .running import Asked, Decision, Event, Perform, Run, RunCheck, Said
 from .streaming import Notice
-from .think import THINK, THOUGHT
+from .text import well_formed
+from .think import THINK, THOUGHT, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
@@ -63,6 +63,8 @@ Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 # In memory, the path of a file, or a file that is held open (`Agent.open`).
 Saved = Iterable[Message] | str | os.PathLike[str] | Transcript
 OnEvent = Callable[[Event], None] | None
+Silence = Literal["confirm", "ask", "accept"]
+OnToolError = Literal["tell_model", "fail_fast", "raise"]
 
 
 class Agent(Generic[Data]):
@@ -109,7 +111,7 @@ class Agent(Generic[Data]):
         instructions: str = "",
         force: Forcing = "first",
         think: Tool | None = THINK,
-        silence: Literal["confirm", "ask", "accept"] = "confirm",
+        silence: Silence = "confirm",
         carry: bool = False,
         done_when: Iterable[CheckFunction] = (),
         check_timeout: float = 60.0,
@@ -125,14 +127,14 @@ class Agent(Generic[Data]):
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = 20_000,
         patience: int = 3,
-        on_tool_error: patience.OnToolError = "tell_model",
+        on_tool_error: OnToolError = "tell_model",
         max_repeats: int = 3,
         keep_turns: int | None = None,
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
-        if silence not in ("confirm", "ask", "accept"):
-            raise ValueError(f"silence={silence!r}: use 'confirm', 'ask' or 'accept'")
+        _check_choice("silence", silence, get_args(Silence))
+        _check_choice("on_tool_error", on_tool_error, get_args(OnToolError))
         self.model = model
         self.tools = toolbox.index(tools)
         self.now = now or utc_now
@@ -143,12 +145,16 @@ class Agent(Generic[Data]):
         if self._guarded and not can_give_thoughts:
             names = ", ".join(self._guarded)
             raise ValueError(f"{names}: think_first needs a think tool, or carry=True")
-        typed_answer = None
+        self.answer: TypedAnswer | None = None
         if answer is not None:
-            typed_answer = TypedAnswer(answer)
-            if typed_answer.has_sources:
+            self.answer = TypedAnswer(answer)
+            if self.answer.has_sources:
                 instructions = f"{instructions}\n\n{NUMBERED}".strip()
-        own_limits = limits.Limits(
+        self.instructions = instructions
+        self.think = think
+        self.shown = _shown(think, self.tools.values(), carry)
+        self.keep_turns = limits.bound("keep_turns", keep_turns)
+        self.limits = limits.Limits(
             model=model.model,
             prices=prices or {},
             checks=tuple(self._checks),
@@ -159,16 +165,8 @@ class Agent(Generic[Data]):
             cost=limits.bound("max_cost", max_cost),
             thoughts=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
         )
-        self.settings = Settings(
-            instructions=instructions,
-            think=think,
-            tools=self.tools,
-            shown=_shown(think, self.tools.values(), carry),
-            limits=own_limits,
-            answer=typed_answer,
-            keep_turns=limits.bound("keep_turns", keep_turns),
-        )
-        if force == "always" and not self.settings.can_signal:
+        self._can_signal = think is not None and has_signal(think)
+        if force == "always" and not self._can_signal:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
         self._max_chars = limits.bound("max_result_chars", max_result_chars)
         self._approve = approve
@@ -183,34 +181,34 @@ class Agent(Generic[Data]):
     def policies(self) -> list[Policy]:
         """All policies, in order. Each gets the step as the policies before it left it."""
         can_ask = self._approve is not None
-        settings = self.settings
-        can_think = settings.think is not None
+        can_think = self.think is not None
         tools = self.tools
         confirms = silence.confirm_silence(
-            can_think=settings.can_signal, can_act=bool(tools), always=self._silence == "ask"
+            can_think=self._can_signal, can_act=bool(tools), always=self._silence == "ask"
         )
         return [
             # Is the turn really over, is it true that all is done, and does the answer fit?
-            _only_if(settings.answer is None, keep_answer),
+            _only_if(self.answer is None, keep_answer),
             _only_if(self._silence != "accept", confirms),
-            done_when.done_when(settings.limits.checks),
-            settings.answer.ask_for_answer if settings.answer else forcing.as_planned,
+            done_when.done_when(self.limits.checks),
+            self.answer.ask_for_answer if self.answer else forcing.as_planned,
             patience.ask_for_format,  # a reply that cannot be read is not judged
             forcing.force(self._force if can_think else "never"),
             gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
             forcing.stop_asking,  # if force is ignored, the two before it must not force any more
-            patience.patience(self._patience, on_tool_error=self._on_tool_error, ask=can_ask),
+            _only_if(self._on_tool_error == "fail_fast", patience.fail_fast),
+            patience.patience(self._patience, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
             text.text(tools, ask=can_ask),
             approval.validation(tools),  # your own policies see only calls that fit
             *[yours(policy) for policy in self._policies],
-            settings.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
+            self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             approval.as_decided,  # the next three judge the arguments that will run
             doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
             approval.validation(tools),  # nobody is asked about a call that does not fit
             approval.approval(tools),  # last, so that the approved call is the one that runs
             approval.declined,  # from here on policies only end a turn
-            settings.limits.name_limit,
+            self.limits.name_limit,
             _only_if(not can_ask, approval.pause_for_a_person),
         ]
 
@@ -224,14 +222,14 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        with self._opened(transcript, text=text) as run:
+        with self._opened(transcript, _spoken(text)) as run:
             return _last(run, on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        with await self._aopened(transcript, text=text) as run:
+        with await self._aopened(transcript, _spoken(text)) as run:
             return await _alast(run, on_event)
 
     def resume(
@@ -247,7 +245,7 @@ class Agent(Generic[Data]):
         it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
         about another call, or no question waits.
         """
-        with self._opened(transcript, verdict=verdict) as run:
+        with self._opened(transcript, verdict) as run:
             return _last(run, on_event)
 
     async def aresume(
@@ -258,12 +256,12 @@ class Agent(Generic[Data]):
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        with await self._aopened(transcript, verdict=verdict) as run:
+        with await self._aopened(transcript, verdict) as run:
             return await _alast(run, on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        run = self._opened(transcript, text=text)
+        run = self._opened(transcript, _spoken(text))
         with run, closing(run.events(streamed=True)) as events:
             yield from events
 
@@ -273,7 +271,7 @@ class Agent(Generic[Data]):
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        with await self._aopened(transcript, text=text) as run:
+        with await self._aopened(transcript, _spoken(text)) as run:
             async with aclosing(run.aevents(streamed=True)) as events:
                 async for event in events:
                     yield event
@@ -347,10 +345,8 @@ class Agent(Generic[Data]):
         if self._on_tool_error == "raise":
             raise error
 
-    async def _aopened(
-        self, transcript: Saved | None, *, text: str | None = None, verdict: Decision | None = None
-    ) -> Run:
-        opened = partial(self._opened, transcript, text=text, verdict=verdict)
+    async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
+        opened = partial(self._opened, transcript, said)
         if not isinstance(transcript, (str, os.PathLike)):
             return opened()
 
@@ -359,13 +355,9 @@ class Agent(Generic[Data]):
         # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
         return await asyncio.to_thread(opened)
 
-    def _opened(
-        self, transcript: Saved | None, *, text: str | None = None, verdict: Decision | None = None
-    ) -> Run:
-        if not (text is None or isinstance(text, str)):
-            raise TypeError(f"{text!r} is no text; pass what the person said")
+    def _opened(self, transcript: Saved | None, said: Said) -> Run:
         if isinstance(transcript, Transcript):
-            return Run(self, transcript, text=text, verdict=verdict)
+            return Run(self, transcript, said)
         if not isinstance(transcript, (str, os.PathLike)):
             messages = list(transcript or ())
             for message in messages:
@@ -373,11 +365,12 @@ class Agent(Generic[Data]):
                     raise TypeError(
                         f"{message!r} is no message; pass outcome.transcript, or a path"
                     )
-            return Run(self, Transcript(messages), text=text, verdict=verdict)
-        if text is None and not os.path.exists(transcript):  # a mistyped path makes no file
+            return Run(self, Transcript(messages), said)
+        resumes = not isinstance(said, User)
+        if resumes and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
         file = TranscriptFile(transcript, self.made_of(), now=self.now())
-        return Run(self, file, text=text, verdict=verdict)
+        return Run(self, file, said)
 
     def open(self, path: str | os.PathLike[str]) -> Transcript:
         """A file of a conversation, held open: its runs need not read it again.
@@ -395,8 +388,8 @@ class Agent(Generic[Data]):
         """
         return {
             "model": f"{self.model.name}:{self.model.model}",
-            "instructions": self.settings.instructions,
-            "tools": [_described(tool) for tool in self.settings.shown],
+            "instructions": self.instructions,
+            "tools": [_described(tool) for tool in self.shown],
         }
 
 
@@ -409,6 +402,17 @@ def _check_types(model: object, approve: object, think: object) -> None:
         return
     if not isinstance(think, Tool) or think.name != THINK_NAME:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
+
+
+def _spoken(text: str) -> User:
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no text; pass what the person said")
+    return User(well_formed(text))
 
 
 def _last(run: Run, on_event: OnEvent) -> Outcome:

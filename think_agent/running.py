@@ -53,11 +53,12 @@ from .messages import (
 from .model import Request
 from .outcome import Outcome
 from .policies import approval
+from .policies.answer import TypedAnswer
 from .policies.doubt import DECLARE
+from .policies.limits import Limits
 from .received import notices, received
-from .settings import Settings
 from .streaming import Delta, Notice
-from .text import json_text, well_formed
+from .text import json_text
 from .think import acknowledge, bare
 from .tools import MAY_HAVE_HAPPENED, STARTED_BEFORE, ModelMistake, Tool, signature
 from .transcript import Transcript
@@ -99,13 +100,22 @@ Asked = Request | Perform | RunCheck | AskHuman  # what the world has to do
 Event = Delta | Notice | Message | Outcome
 Work = Generator[Asked | Flush | Event, Any, None]
 Decision = Verdict | bool  # what a person says to a question
+Said = User | Decision | None  # how a run begins
 M = TypeVar("M", bound=Message)
 
 
 class Performer(Protocol):
-    """Whoever does what a run asks for: an agent, or an engine that records each step."""
+    """Whoever does what a run asks for: an agent, or an engine that records each step. `tools` can
+    be run. `shown` is what the model sees of them, with `think`.
+    """
 
-    settings: Settings
+    instructions: str
+    think: Tool | None
+    tools: dict[str, Tool]
+    shown: tuple[Tool, ...]
+    limits: Limits
+    answer: TypedAnswer | None
+    keep_turns: float
 
     def policies(self) -> list[Policy]: ...
     def now(self) -> str: ...
@@ -116,25 +126,17 @@ class Performer(Protocol):
 
 class Run:
     """One run, recorded in a transcript, which is in memory or in a file. It begins with what a
-    person says (`text`), with the answer to the question for which it waits (`verdict`), or with
-    neither: then it goes on.
+    person says: a message, or the answer to the question for which it waits. If nothing is said,
+    it goes on.
     """
 
-    def __init__(
-        self,
-        performer: Performer,
-        transcript: Transcript,
-        text: str | None = None,
-        verdict: Decision | None = None,
-    ) -> None:
+    def __init__(self, performer: Performer, transcript: Transcript, said: Said = None) -> None:
         self.messages = transcript.messages
         self.turn = transcript.turn
         self._performer = performer
-        self._settings = performer.settings
         self._policies = performer.policies()
         self._transcript = transcript
-        self._text = text
-        self._verdict = verdict
+        self._said = said
         self._messages_before = len(self.messages)
 
     def __enter__(self) -> "Run":
@@ -189,8 +191,8 @@ class Run:
         match step:
             case CallModel():
                 yield from self._ask_model(step)
-            case CallTool(call) if call.name == THINK_NAME and self._settings.think:
-                yield self._record(self._acknowledged(call, self._settings.think))
+            case CallTool(call) if call.name == THINK_NAME and self._performer.think:
+                yield self._record(self._acknowledged(call, self._performer.think))
             case CallTool():  # also of think, if there is no think tool: then it is unknown
                 yield from self._run_tool(step)
             case Refuse():
@@ -204,25 +206,25 @@ class Run:
                 yield from self._end(step)
 
     def _begin(self) -> Work:
-        """Record the person's message, after results for calls that the last turn left open. If
-        there is no message, go on with the transcript as it is.
+        """Record what the person says: a message after results for the calls that the last turn
+        left open. If nothing is said, go on with the transcript as it is.
         """
         for notice in self._transcript.notices:
             yield Notice(notice)
         self._transcript.notices.clear()
-        if self._text is None:
-            self.turn.restart_clock(self._performer.now())
-            opening = self._reopen()
+        if isinstance(self._said, User):
+            opening = [*self._results_of_stopped(), self._said]
         else:
-            opening = [*self._results_of_stopped(), User(well_formed(self._text))]
+            self.turn.restart_clock(self._performer.now())
+            opening = self._reopen(self._said)
         for message in opening:
             yield self._record(message)
 
-    def _reopen(self) -> list[Message]:
+    def _reopen(self, decision: Decision | None) -> list[Message]:
         if not self.messages:
             raise TranscriptError("there is nothing to resume yet; give a request")
-        if self._verdict is not None:
-            return [self._decided(self._verdict)]
+        if decision is not None:
+            return [self._decided(decision)]
         if self.turn.ended and self.turn.ended.exit == "truncated":
             return [GO_ON]
         return []
@@ -276,23 +278,23 @@ class Run:
 
     def _request(self, choice: ToolChoice) -> Request:
         """The question to the model. With the choice Force("think"), it has to think."""
-        settings = self._settings
+        performer = self._performer
         is_closing = choice == "none"
-        shown = self.turn.history.recent(settings.keep_turns)
-        tokens, seconds = settings.limits.of_reply(self.turn, is_closing=is_closing)
+        shown = self.turn.history.recent(performer.keep_turns)
+        tokens, seconds = performer.limits.of_reply(self.turn, is_closing=is_closing)
         deadline = None
         if seconds < inf:
             deadline = time.monotonic() + seconds
         output_schema = None
-        if settings.answer and is_closing:
-            output_schema = settings.answer.schema
+        if performer.answer and is_closing:
+            output_schema = performer.answer.schema
         if self.turn.history.sources:
             shown = tuple(_with_number(message) for message in shown)
         return Request(
             shown,
-            settings.shown,
+            performer.shown,
             tool_choice=choice,
-            system=settings.instructions,
+            system=performer.instructions,
             output_schema=output_schema,
             deadline=deadline,
             max_output_tokens=tokens,
@@ -302,7 +304,7 @@ class Run:
     def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
         """The kit's own answer to a think call. No code runs."""
         in_a_row = self.turn.thoughts_in_a_row
-        cap = self._settings.limits.thoughts
+        cap = self._performer.limits.thoughts
         under_schema = self.turn.reply is not None and self.turn.reply.enforced == "schema"
         text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, under_schema=under_schema)
         return ToolResult(call.id, call.name, text)
@@ -315,7 +317,7 @@ class Run:
             assert isinstance(call.arguments, dict)
             changed = call.arguments
             json_text(changed)  # raises now, before anything is done
-        tool = self._settings.tools.get(call.name)
+        tool = self._performer.tools.get(call.name)
         must_not_be_lost = tool is not None and tool.records_start
         key = ""
         if tool and must_not_be_lost:
@@ -364,7 +366,7 @@ class Run:
             yield Notice(f"{step.call.name} was not run again: {DECLARE}")
 
     def _check(self, names: tuple[str, ...]) -> Work:
-        at_limit = self._settings.limits.reached(self.turn) is not None
+        at_limit = self._performer.limits.reached(self.turn) is not None
         for name in names:
             checked = yield RunCheck(name, self.turn, at_limit)
             yield self._record(checked)
@@ -395,15 +397,15 @@ class Run:
             tuple(self.messages),
             self.turn.usage,
             self._data(done),
-            self._settings.limits.cost_of(self.turn),
+            self._performer.limits.cost_of(self.turn),
             done.question,
         )
 
     def _data(self, done: Done) -> object:
-        if self._settings.answer is None or done.exit not in ANSWERED:
+        if self._performer.answer is None or done.exit not in ANSWERED:
             return None
         try:
-            return self._settings.answer.read(done.answer, self.turn.history.sources)
+            return self._performer.answer.read(done.answer, self.turn.history.sources)
         except ModelMistake:  # the turn ended unmet, or was resumed with another type
             return None
 
@@ -411,7 +413,7 @@ class Run:
         """Add a message to the file, to the transcript in memory and to the turn."""
         if message.at is None:
             message = replace(message, at=self._performer.now())
-        answer = self._settings.answer
+        answer = self._performer.answer
         is_result = isinstance(message, ToolResult) and message.name != THINK_NAME
         if is_result and answer and answer.has_sources:
             number = len(self.turn.history.sources) + 1

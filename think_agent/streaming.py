@@ -7,15 +7,11 @@ Rule 2: there are five kinds, so that each can be shown or hidden: native `think
         `answer`, which is the text meant for the user.
 """
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from .messages import CARRIED, THINK_NAME, Assistant
+from .messages import CARRIED, THINK_NAME
 from .text import json_text
-
-WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +43,3 @@ def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
     if not isinstance(arguments, str):
         arguments = json_text(arguments)
     return [Delta("call", arguments, name, index)]
-
-
-def in_pieces(reply: Assistant) -> Iterator[Delta]:
-    """The Deltas of a reply that did not stream, word by word."""
-    whole = [
-        Delta("thinking", reply.thinking),
-        Delta("commentary", reply.commentary),
-        Delta("answer", reply.text),
-    ]
-    for number, call in enumerate(reply.tool_calls):
-        whole += whole_call(call.name, call.arguments, number)
-    for delta in whole:
-        for word in WORDS.findall(delta.text):
-            yield replace(delta, text=word)

@@ -219,8 +219,8 @@ def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
     the parameter is an int, and defaults are filled in. Excluded fields and secrets are shown.
     Raises ModelMistake if the call cannot be run.
     """
-    values = validated(tools, request)
-    return {name: dumped(value) for name, value in values.items()}
+    received: Json = dumped(_fitted(tools, request))
+    return received
 
 
 def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
@@ -231,13 +231,11 @@ def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
     import hashlib  # late, because it loads OpenSSL
 
     try:
-        values = _fitted(tools, request)
+        values = dumped(_fitted(tools, request), without_made_defaults)
     except ModelMistake:
         return ""
-    if isinstance(values, pydantic.BaseModel):
-        values = without_made_defaults(values)
     names = tools[request.name].same or tuple(values)
-    what = {name: dumped(values.get(name), without_made_defaults) for name in names}
+    what = {name: values.get(name) for name in names}
     return hashlib.sha256(canonical([request.name, what]).encode()).hexdigest()
 
 

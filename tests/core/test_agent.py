@@ -182,7 +182,7 @@ def shown(name):
         ({"force": "sometimes"}, ValueError, "use 'never', 'first' or 'always'"),
         ({"force": "always", "think": THINK_MINIMAL}, ValueError, "needs think=THINK"),
         ({"force": "always", "think": None}, ValueError, "needs think=THINK"),
-        ({"silence": "maybe"}, ValueError, "use 'confirm', 'ask' or 'accept'"),
+        ({"silence": "maybe"}, ValueError, "use one of confirm, ask, accept"),
         ({"model": "ollama"}, TypeError, "pass a Model, such as connect"),
         ({"tools": look}, TypeError, "tools=<Tool look>: pass a list of tools"),
         ({"tools": len}, TypeError, "pass a list of tools"),

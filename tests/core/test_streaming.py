@@ -20,8 +20,8 @@ from tests.support.counting import counted, grows_evenly
 from tests.support.pieces import told
 from tests.support.providers import HELLO, SPEAKS, desk, every_provider, model_of, talking
 from tests.support.strategies import replies
-from think_agent import Assistant, Delta, ModelError, Outcome, Request, User
-from think_agent.streaming import in_pieces, whole_call
+from think_agent import Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
+from think_agent.streaming import whole_call
 from think_agent.wire.pieces import CallReader, JsonReader
 
 THOUGHT = 'Plan: "look up" ORD-001,\nthen 😀 decide. \\ done'
@@ -97,7 +97,8 @@ def test_arguments_that_are_no_json_raise_nothing(junk):
 
 @given(reply=replies)
 def test_the_pieces_of_a_reply_join_to_its_parts(reply):
-    deltas = list(in_pieces(reply))
+    *deltas, whole = ScriptedModel([reply]).stream(Request([User("Go on.")]))
+    assert whole.text == reply.text
     assert told(deltas, "thinking") == reply.thinking
     assert told(deltas, "answer") == reply.text
 
@@ -182,7 +183,7 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
         agent = desk(model, Shop(), force="never")
         list(agent.stream("ORD-001"))  # whole, to know what a whole one has
         body = server.requests[0]
-        length = len(list(whole(hasty(Request([User("ORD-001")], agent.settings.shown)), body)))
+        length = len(list(whole(hasty(Request([User("ORD-001")], agent.shown)), body)))
         protocol.encode_stream = cut
         if provider == "openai-chat":  # after the finish reason come but the usage and [DONE]
             length -= 2

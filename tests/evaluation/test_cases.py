@@ -283,23 +283,23 @@ def test_advice_asks_for_what_is_there(think, cover, dialect, where):
         model = in_dialect(model, dialect)
     world, agent = prepared(Job(setting, CASE, 1), model, suite)
     told = f"{world.instructions.strip()}\n\n{ADVICE.strip()}\n\nDo this {where}."
-    assert agent.settings.instructions == told
-    assert (agent.settings.shown[0].name == "think") == (think != "none")
+    assert agent.instructions == told
+    assert (agent.shown[0].name == "think") == (think != "none")
 
 
 def test_silent_advice_has_no_place_to_write():
     setting = Setting("p", think="none", cover="none", advice="silent")
     _, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
-    assert agent.settings.instructions.endswith("Do this for yourself, before you call a tool.")
+    assert agent.instructions.endswith("Do this for yourself, before you call a tool.")
 
 
 def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
     _, agent = prepared(Job(Setting("p", think="brief"), CASE, 1), ScriptedModel("x"), suite)
-    [brief, *_] = agent.settings.shown
+    [brief, *_] = agent.shown
     assert brief.description == f"{THINK.description} Write at most 25 words."
-    assert agent.settings.can_signal
+    assert agent._can_signal
     asked = [User("Refund it."), ToolResult("a", "lookup_order", "shipped")]
-    form = form_of(Request(asked, agent.settings.shown, tool_choice=Force("think")))
+    form = form_of(Request(asked, agent.shown, tool_choice=Force("think")))
     assert form["properties"]["thought"]["maxLength"] == 180
     assert form["required"] == ["thought", "should_continue"]
     with pytest.raises(ValueError, match=r"think=brief .* only native"):

@@ -34,7 +34,7 @@ def test_a_carried_thought_covers_only_its_own_call_and_costs_no_model_call(sett
 
 def test_the_parameter_thought_is_first_and_required():
     carrying, _ = desk()
-    shown = {item.name: item.parameters for item in carrying.settings.shown}["pay"]
+    shown = {item.name: item.parameters for item in carrying.shown}["pay"]
     assert (next(iter(shown["properties"])), shown["required"][0]) == ("thought", "thought")
     assert "thought" not in carrying.tools["pay"].parameters["properties"]
 

@@ -25,7 +25,6 @@ from think_agent.messages import (
     User,
     Verdict,
 )
-from think_agent.policies.patience import patience
 from think_agent.testing import call, think
 from think_agent.tools import MAY_HAVE_HAPPENED
 
@@ -122,7 +121,7 @@ def test_fail_fast_gives_up_even_if_the_model_signals_the_end():
 
 def test_an_unknown_way_to_fail_is_refused():
     with pytest.raises(ValueError, match="on_tool_error"):
-        patience(on_tool_error="fail_slowly")
+        worker(on_tool_error="fail_slowly")
 
 
 # Repeats.

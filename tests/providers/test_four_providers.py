@@ -384,7 +384,7 @@ def test_a_thought_that_a_call_carries(provider, think, way):
     refunds = [action for action in outcome.actions if action.call.name == "process_refund"]
     assert [(refund.how, refund.thought) for refund in refunds] == [("carried", WHY)] * 4
     assert all("thought" not in refund.call.arguments for refund in refunds)
-    assert first.count('"strict": true') == (len(agent.settings.shown) if is_marked else 0)
+    assert first.count('"strict": true') == (len(agent.shown) if is_marked else 0)
     assert last.count(WHY) == 4  # what the model wrote goes back as it wrote it
 
 

@@ -317,7 +317,7 @@ def test_carry_and_silence_keep_their_rules_whatever_the_model_does(
         assert asked <= 1
         assert all(action.thought for action in outcome.actions)
         hows = [action.how or "" for action in outcome.actions]
-        assert agent.settings.think or set(hows) <= {"carried"}
+        assert agent.think or set(hows) <= {"carried"}
         seen[f"exit {outcome.exit}"] += 1
         seen["asked about silence"] += asked
         seen.update(hows)

@@ -36,7 +36,7 @@ from ..loop import AskHuman
 from ..messages import MESSAGES, Assistant, Json, Message, from_json, to_json
 from ..model import Model, Request
 from ..received import received
-from ..running import Asked, Event, Perform, Run, RunCheck
+from ..running import Asked, Event, Perform, Run, RunCheck, Said
 from ..schema import KEY
 from ..text import canonical
 from ..tools import Tool
@@ -77,7 +77,7 @@ class DurableAgent(Agent):
         The version covers what the loop depends on: the kit, the tools, the checks and the
         instructions. It does not cover the model, so workers may use different providers.
         """
-        made_of = {**self.made_of(), "checks": list(self.settings.limits.checks)}
+        made_of = {**self.made_of(), "checks": list(self.limits.checks)}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 
@@ -109,16 +109,16 @@ class DurableAgent(Agent):
         yield message
         yield from notices
 
-    def _opened(self, transcript: Saved | None, **beginning: Any) -> Run:
+    def _opened(self, transcript: Saved | None, said: Said) -> Run:
         if DBOS.workflow_id is None or isinstance(transcript, (str, os.PathLike)):
             raise TypeError(ONLY)
         this = copy(self)  # workflows run side by side: each run has its own clock and keys
         this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
         this.now = lambda: this._stamp
-        this._run = super(DurableAgent, this)._opened(transcript, **beginning)
+        this._run = super(DurableAgent, this)._opened(transcript, said)
         return this._run
 
-    async def _aopened(self, transcript: Saved | None, **beginning: Any) -> Run:
+    async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
         raise TypeError(ONLY)
 
 

@@ -8,7 +8,6 @@ Rule 3: repeats bring something, so they are counted apart. Nobody is asked abou
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
 from ..messages import User
@@ -18,7 +17,6 @@ from ..tools import Tool
 from ..turn import Turn
 from .limits import bound
 
-OnToolError = Literal["tell_model", "fail_fast", "raise"]
 HELP = {  # what helps, by the code of the last miss (`misses.py`)
     "gate": "It acted without a thought. Agent(carry=True) asks for it in the call itself.",
     "text": 'It wrote its calls as text. Speak json with it: in_dialect(model, "json"), or '
@@ -27,21 +25,13 @@ HELP = {  # what helps, by the code of the last miss (`misses.py`)
 }
 
 
-def patience(
-    limit: int = 3, *, on_tool_error: OnToolError = "tell_model", ask: bool = False
-) -> Policy:
+def patience(limit: int = 3, *, ask: bool = False) -> Policy:
     """The policy: after `limit` replies in a row that brought nothing (`misses.py`) a person is
     asked whether to go on (`ask`), or the run gives up, with a summary of what was tried.
-    `on_tool_error="fail_fast"` gives up at the first failed call, and does not run the calls after
-    it in the same reply.
     """
     most = bound("patience", limit)
-    if on_tool_error not in ("tell_model", "fail_fast", "raise"):
-        raise ValueError(f"on_tool_error={on_tool_error!r}: use 'tell_model', 'fail_fast', 'raise'")
 
     def give_up_after_misses(step: Step, turn: Turn) -> Step:
-        if on_tool_error == "fail_fast":
-            step = fail_fast(step, turn)
         if not isinstance(step, CallModel) or turn.misses.in_a_row < most:
             return step
         if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
@@ -64,7 +54,9 @@ def _tried(turn: Turn) -> str:
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
-    """The policy: the first failed call ends the run, and no call after it is run."""
+    """The policy of `on_tool_error="fail_fast"`: the first failed call ends the run, and no call
+    after it is run.
+    """
     if turn.misses.code not in FAILURES:
         return step
     if is_action(step):

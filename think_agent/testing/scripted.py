@@ -3,6 +3,7 @@
 There is no language model in it, and every program that shows it says so.
 """
 
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,9 +11,10 @@ from dataclasses import replace
 from ..errors import ModelError
 from ..messages import Assistant, ToolCall
 from ..model import Model, Request
-from ..streaming import Delta, in_pieces
+from ..streaming import Delta, whole_call
 from ..text import shorten
 
+WORDS = re.compile(r"\s*\S+\s*|\s+")
 Reply = object
 """A reply in a script: an Assistant, a ToolCall, several ToolCalls in a tuple or list, or a text.
 (The type is `object`, because a type checker sees a list with some of each as a list of objects.)
@@ -54,7 +56,7 @@ class ScriptedModel(Model):
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         reply = self.complete(request)
-        yield from in_pieces(reply)
+        yield from _word_by_word(reply)
         yield reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
@@ -77,3 +79,17 @@ class ScriptedModel(Model):
                 return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
         problem = "use a text, a call, a tuple of calls, or an Assistant"
         raise TypeError(f"{reply!r} is no reply: {problem}")
+
+
+def _word_by_word(reply: Assistant) -> Iterator[Delta]:
+    """The Deltas of a reply, word by word."""
+    whole = [
+        Delta("thinking", reply.thinking),
+        Delta("commentary", reply.commentary),
+        Delta("answer", reply.text),
+    ]
+    for number, call in enumerate(reply.tool_calls):
+        whole += whole_call(call.name, call.arguments, number)
+    for delta in whole:
+        for word in WORDS.findall(delta.text):
+            yield replace(delta, text=word)
