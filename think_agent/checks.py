@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from .messages import THINK_NAME, Checked, Message, ToolCall, ToolResult, User
 
 
-@dataclass(slots=True)
+@dataclass
 class Checks:
     """The results of the checks of a turn. After another action, all of them are due again."""
 

@@ -47,7 +47,7 @@ class Thought:
     should_continue: bool | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Cover:
     """The thoughts of a turn, and the one that covers the next call."""
 

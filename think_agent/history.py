@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .messages import Assistant, Spoken, Started, ToolCall, ToolResult
 
 
-@dataclass(slots=True)
+@dataclass
 class Doubt:
     """A call that may have happened. `call` is its first try as it was started, `written` the same
     as the model wrote it. `key`: its idempotency key, empty if it has none. `same`: its digest.
@@ -36,7 +36,7 @@ class Doubt:
         return written.arguments == self.written.arguments
 
 
-@dataclass(slots=True)
+@dataclass
 class History:
     """The facts of a conversation. Nothing is ever taken out, except a doubt that is settled."""
 

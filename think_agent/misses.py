@@ -17,7 +17,7 @@ FAILURES = (FAILED, "invalid")  # the call was made, and it failed
 NO_MISS = ("person", "limit", "failed", "stopped")  # rule 2
 
 
-@dataclass(slots=True)
+@dataclass
 class Misses:
     """How many replies in a row brought nothing, and why the latest did not."""
 

@@ -14,7 +14,7 @@ from .think import bare
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
 
 
-@dataclass(slots=True)
+@dataclass
 class Repeats:
     """The actions of a turn as values, and how often each was done."""
 

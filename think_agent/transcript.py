@@ -21,7 +21,6 @@ import stat
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from .errors import TranscriptError
 from .messages import Json, Message, from_json, to_json
@@ -48,7 +47,7 @@ class Transcript:
     `is_held`: whoever opened it closes it, and not the run that uses it.
     """
 
-    path: Path | None = None
+    path: str | None = None
     is_held = False
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
@@ -86,7 +85,7 @@ class TranscriptFile(Transcript):
         self, path: str | os.PathLike[str], made_of: Json, *, now: str, is_held: bool = False
     ) -> None:
         super().__init__()
-        self.path: Path = Path(path)
+        self.path: str = os.fspath(path)
         self.is_held = is_held
         self._header: Json | None = None  # to be written before the next message
         self._pid = os.getpid()
@@ -101,7 +100,7 @@ class TranscriptFile(Transcript):
     def _begin(self, made_of: Json, now: str) -> None:
         header = self._load()
         with contextlib.suppress(OSError):  # without this, an old file would keep its mode
-            self.path.chmod(0o600)
+            os.chmod(self.path, 0o600)
         new_header = {"type": "transcript", "version": VERSION, "id": os.urandom(16).hex()}
         new_header |= {"created": now, **made_of}
         if header is None:
@@ -216,9 +215,9 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _open(path: Path) -> io.FileIO:
+def _open(path: str) -> io.FileIO:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         file = io.FileIO(path, "a+", opener=_open_private)
     except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
         problem = error.strerror if isinstance(error, OSError) else error
@@ -233,7 +232,7 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def lock(file: io.FileIO, path: Path) -> None:
+def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
     """Lock the file until it is closed. Raises TranscriptError if somebody else has it open."""
     try:
         if sys.platform == "win32":  # it locks bytes, and then others cannot read those

@@ -55,7 +55,7 @@ class Action:
     how: How | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Turn:
     """The facts of a transcript. All of them, except `history`, are about the last turn."""
 
