@@ -45,12 +45,12 @@ OTHERWISE = {  # facts that the oracle gives as plain tuples
 
 
 def facts(turn: Turn) -> dict[str, object]:
-    names = {name for name in dir(Turn) if not name.startswith("_")} - {
+    names = {name for name in dir(turn) if not name.startswith("_")} - {
         "history",
         "cover",
     }
     values = {name: getattr(turn, name) for name in names}
-    values |= {name: getattr(turn.history, name) for name in History.__slots__}
+    values |= {name: getattr(turn.history, name) for name in vars(History())}
     public = {name: value for name, value in values.items() if not callable(value)}
     return {name: OTHERWISE.get(name, lambda found: found)(value) for name, value in public.items()}
 
@@ -116,4 +116,4 @@ def test_turn_all_reads_each_turn_by_itself(messages):
     ).history.spoken
     if turns:  # the last one says what the whole transcript says, but for what is kept
         of_last, of_all = facts(turns[-1]), facts(Turn.of(messages))
-        assert {n for n in of_all if of_last[n] != of_all[n]} <= set(History.__slots__)
+        assert {n for n in of_all if of_last[n] != of_all[n]} <= set(vars(History()))
