@@ -25,9 +25,8 @@ def agent_for(provider: str, url: str, *, waits: bool) -> Any:
 
     name, _, api = provider.partition("-")
     options: dict[str, Any] = {"api": api} if api else {}
-    if (
-        name == "ollama"
-    ):  # the recorded replies have no form, and the server tells nothing of itself
+    if name == "ollama":
+        # The recorded replies have no form, and the server tells nothing of itself.
         options = {"dialect": "native", "format": False}
     base_url = f"{url}/v1" if name == "openai" else url
     key = None if name == "ollama" else KEY
