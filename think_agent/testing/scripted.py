@@ -34,12 +34,12 @@ class ScriptedModel(Model):
         self.model = model
         self._script: Script = self._next
         self._replies: deque[Reply] = deque()
-        if isinstance(replies, str):
-            self._replies.append(replies)
-        elif isinstance(replies, Sequence):
-            self._replies.extend(replies)
-        else:
+        if callable(replies):
             self._script = replies
+        elif isinstance(replies, str):
+            self._replies.append(replies)
+        else:
+            self._replies.extend(replies)
 
     @property
     def left(self) -> int:
@@ -48,9 +48,7 @@ class ScriptedModel(Model):
 
     def complete(self, request: Request) -> Assistant:
         reply = self._script(request)
-        provider = reply.provider or self.name
-        model = reply.model or self.model
-        return replace(reply, provider=provider, model=model)
+        return replace(reply, provider=reply.provider or self.name, model=reply.model or self.model)
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         reply = self.complete(request)
@@ -66,13 +64,13 @@ class ScriptedModel(Model):
             last = shorten(str(request.messages[-1]))
             raise ModelError(f"the script is over, and has no reply to {last}")
         reply = self._replies.popleft()
+        if isinstance(reply, ToolCall):
+            reply = (reply,)
         match reply:
             case Assistant():
                 return reply
             case str():
                 return Assistant(reply)
-            case ToolCall():
-                return Assistant(tool_calls=(reply,), stop_reason="tool_use")
             case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
                 return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
         problem = "use a text, a call, a tuple of calls, or an Assistant"
