@@ -25,11 +25,10 @@ def probe(model: Model) -> Report:
     answered.
     """
     rows = judge(observe(model))
-    advice = recommend(rows)
     window = getattr(model, "window", None)
     if window:
-        rows.append(Row("context window", "yes", str(window())))
-    return Report(model.name, model.model, rows, advice)
+        rows.append(Row("context window", "yes", window()))
+    return Report(model.name, model.model, rows, recommend(rows))
 
 
 def observe(model: Model) -> dict[str, Seen]:
@@ -37,9 +36,11 @@ def observe(model: Model) -> dict[str, Seen]:
     model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
     refused: dict[str, str] = getattr(model, "refused", {})
+    form_of = getattr(model, "form", None)
     seen = {}
-    for name in QUESTIONS:
-        has_form = _has_form(model, name)
+    for name, question in QUESTIONS.items():
+        # Does a form force what the server does not (`wire/forms.py`)?
+        has_form = form_of is not None and form_of(question) is not None
         if refused.get(name) == "" and not has_form:
             continue
         try:
@@ -50,15 +51,9 @@ def observe(model: Model) -> dict[str, Seen]:
             seen[name] = Seen(error=str(error))
         # If only the choice by name is refused, the tool was forced as the only one: as good.
         is_forced_otherwise = name == "named" and "required" not in refused
-        if name in refused and not is_forced_otherwise and not has_form:
+        if name in refused and not is_forced_otherwise:
             seen[name] = replace(seen[name], error=refused[name])
     return seen
-
-
-def _has_form(model: Model, name: str) -> bool:
-    """Does a form force what the server does not (`wire/forms.py`)?"""
-    form_of = getattr(model, "form", None)
-    return form_of is not None and form_of(QUESTIONS[name]) is not None
 
 
 def _ask(model: Model, name: str) -> Seen:
