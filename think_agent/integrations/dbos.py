@@ -26,8 +26,7 @@ from uuid import UUID, uuid4, uuid5
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    advice = 'durable runs need DBOS; run: pip install "think-agent[fleet]"'
-    raise ImportError(advice) from missing
+    raise ImportError('durable runs need DBOS; run: pip install "think-agent[fleet]"') from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
@@ -77,7 +76,7 @@ class DurableAgent(Agent):
         The version covers what the loop depends on: the kit, the tools, the checks and the
         instructions. It does not cover the model, so workers may use different providers.
         """
-        made_of = {**self.made_of(), "checks": list(self.settings.limits.checks)}
+        made_of = {**self.made_of(), "checks": self.settings.limits.checks}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 

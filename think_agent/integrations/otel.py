@@ -24,8 +24,9 @@ try:
     from opentelemetry import trace
     from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
-    advice = 'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
-    raise ImportError(advice) from error
+    raise ImportError(
+        'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
+    ) from error
 
 from .. import __version__
 from ..messages import (

@@ -11,8 +11,6 @@ Rule 3: a tool choice that the provider is known to refuse is not sent.
 Limitations: each question is asked once. A small model may do something else the next time.
 """
 
-from dataclasses import replace
-
 from ..dialects import in_dialect
 from ..errors import ModelError
 from ..messages import Assistant
@@ -51,8 +49,8 @@ def observe(model: Model) -> dict[str, Seen]:
             seen[name] = Seen(error=str(error))
         # If only the choice by name is refused, the tool was forced as the only one: as good.
         is_forced_otherwise = name == "named" and "required" not in refused
-        if name in refused and not is_forced_otherwise:
-            seen[name] = replace(seen[name], error=refused[name])
+        if refused.get(name) and not is_forced_otherwise:
+            seen[name] = Seen(error=refused[name])
     return seen
 
 

@@ -64,8 +64,8 @@ BEHIND = "tools shown behind a result"
 
 @dataclass(frozen=True)
 class Seen:
-    """What one question brought: a reply or an `error`, or both if its tool choice was refused and
-    it was asked again without. `pieces`: the number of streamed pieces.
+    """What one question brought: a reply or an `error`. A refused tool choice is an error, although
+    a reply came without it. `pieces`: the number of streamed pieces.
     """
 
     reply: Assistant = NOTHING
@@ -175,11 +175,11 @@ def _parallel(reply: Assistant, seen: Sight) -> Finding:
 
 
 def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
-    if not any(_thinks(asked.reply) for asked in seen.values()):
-        return "unknown", "the model showed no native thinking"
     if _thinks(reply):
         return YES
-    return "no", "when it is forced it does not think"
+    if any(_thinks(asked.reply) for asked in seen.values()):
+        return "no", "when it is forced it does not think"
+    return "unknown", "the model showed no native thinking"
 
 
 def _arguments(reply: Assistant, seen: Sight) -> Finding:
