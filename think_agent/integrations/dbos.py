@@ -20,6 +20,7 @@ import os
 from collections.abc import Generator, Iterable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -32,7 +33,7 @@ from .. import __version__
 from ..agent import Agent, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
-from ..messages import MESSAGES, Assistant, Json, Message, from_json, to_json
+from ..messages import MESSAGES, Assistant, Message, from_json, to_json
 from ..model import Model, Request
 from ..received import received
 from ..running import Asked, Event, Perform, Run, RunCheck
@@ -139,13 +140,9 @@ def _durable(tool: Tool) -> Tool:
             f"tool {tool.name}: the engine may run it twice; give its function a parameter {KEY}, "
             "or declare it read_only or idempotent"
         )
-    predicate = tool.needs_approval
-    if not callable(predicate):
+    if not callable(tool.needs_approval):
         return tool
-
-    def judged(arguments: Json) -> bool:
-        return DBOS.run_step({"name": "approval"}, predicate, arguments)
-
+    judged = partial(DBOS.run_step, {"name": "approval"}, tool.needs_approval)
     return replace(tool, needs_approval=judged)
 
 
