@@ -22,7 +22,9 @@ def call(name: str, /, **arguments: object) -> ToolCall:
 
 
 def think(thought: str, should_continue: bool | str = True) -> ToolCall:
-    """A call of the think tool; `should_continue=False` is the exit signal."""
+    """A call of the think tool; `should_continue=False` is the exit signal. (It is sent as text, in
+    lower case.)
+    """
     return call(THINK_NAME, thought=thought, should_continue=str(should_continue).lower())
 
 

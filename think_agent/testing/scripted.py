@@ -48,7 +48,9 @@ class ScriptedModel(Model):
 
     def complete(self, request: Request) -> Assistant:
         reply = self._script(request)
-        return replace(reply, provider=reply.provider or self.name, model=reply.model or self.model)
+        provider = reply.provider or self.name
+        model = reply.model or self.model
+        return replace(reply, provider=provider, model=model)
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         reply = self.complete(request)
@@ -73,5 +75,6 @@ class ScriptedModel(Model):
                 return Assistant(reply)
             case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
                 return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
-        problem = "use a text, a call, a tuple of calls, or an Assistant"
-        raise TypeError(f"{reply!r} is no reply: {problem}")
+        raise TypeError(
+            f"{reply!r} is no reply: use a text, a call, a tuple of calls, or an Assistant"
+        )
