@@ -415,7 +415,10 @@ def test_a_model_is_asked_again_where_that_may_help(engine, monkeypatch, error, 
 def test_a_person_is_waited_for_in_the_workflow(engine):
     opened = []
 
-    @tool(needs_approval=True, idempotent=True)
+    def is_red(arguments):
+        return arguments["which"] == "red"
+
+    @tool(needs_approval=is_red, idempotent=True)
     def open_door(which: str) -> str:
         """Open a door."""
         opened.append(which)
@@ -432,6 +435,7 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     DBOS.send(handle.get_workflow_id(), True, "verdict")
     assert last_reply(handle) == "Done."
     assert opened == ["red"]
+    assert "approval" in [step["function_name"] for step in steps_of(handle)]
 
 
 @pytest.mark.parametrize(("yes", "paid"), [(True, [80]), (False, [])])

@@ -54,7 +54,7 @@ def obedient(request: Request) -> Assistant:
         case "none":
             return spoken("I cannot look that up.")
     if request.output_schema is not None:
-        return spoken('{"city": "Oslo", "continent": "Europe"}')
+        return spoken('{"city": "Oslo", "unit": "celsius"}')
     if isinstance(said, ToolResult):
         return spoken("Nothing is known of it.")
     if "weather" in text and "weather" in names:
@@ -226,7 +226,7 @@ GOOD = observe(ScriptedModel(able))
 CUT = Assistant("Well, you see", stop_reason="max_tokens", usage=USED)
 EXTRA = "day: there is no such field"
 NO_OBJECT = "Input should be an object, got [1]"
-MISSING = "continent: this field is required"
+MISSING = "unit: this field is required"
 PARIS_TODAY = called(weather("Paris", day="today"))
 GUESSED = Assistant(WORDS, usage=Usage(1, 1, estimated=True))
 HALF = spoken('{"city": "Oslo"}')

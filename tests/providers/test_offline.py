@@ -1,12 +1,13 @@
 """The offline provider: an agent runs before there is a script for it, or a model."""
 
+import asyncio
 from datetime import date
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from think_agent import THINK_MINIMAL, Agent, Tool, connect, tool
+from think_agent import THINK_MINIMAL, Agent, Request, Tool, User, connect, tool
 
 LABEL = "[scripted stand-in, no language model] You said: Is there tea?"
 ARGUMENTS = {"properties": {"kind": {"const": "green"}, "n": {"oneOf": [{"type": "number"}]}}}
@@ -76,3 +77,18 @@ def test_without_a_script_it_looks_once_with_each_tool_and_changes_nothing(setti
     again = Agent(connect("offline"), tools, **settings).run("And?", transcript=outcome.transcript)
     assert len(ran) == 6, "once a turn"
     assert again.answer.endswith(wanted)
+
+
+def test_two_streams_on_one_event_loop_take_turns():
+    begun = []
+
+    async def talk(name):
+        model = connect("offline", pace=0.001)
+        async for _ in model.astream(Request([User("Is there tea?")])):
+            begun.append(name)
+
+    async def both():
+        await asyncio.gather(talk("first"), talk("second"))
+
+    asyncio.run(both())
+    assert begun.index("second") < begun.count("first"), "the second waits for the first"

@@ -26,9 +26,9 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
     model = chosen_model(ctx)
     spec = f"{model.name}:{model.model}"
-    calls = len(QUESTIONS)
     say(
-        f"probe: up to {calls} calls to {spec}, one of about 5,000 tokens; a refusal is asked twice"
+        f"probe: up to {len(QUESTIONS)} calls to {spec}, one of about 5,000 tokens; "
+        "a refusal is asked twice"
     )
     found = probe(model)
     if json:

@@ -20,20 +20,20 @@ import os
 from collections.abc import Generator, Iterable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    advice = 'durable runs need DBOS; run: pip install "think-agent[fleet]"'
-    raise ImportError(advice) from missing
+    raise ImportError('durable runs need DBOS; run: pip install "think-agent[fleet]"') from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
-from ..messages import MESSAGES, Assistant, Json, Message, from_json, to_json
+from ..messages import MESSAGES, Assistant, Message, from_json, to_json
 from ..model import Model, Request
 from ..received import received
 from ..running import Asked, Event, Perform, Run, RunCheck, Said
@@ -77,7 +77,7 @@ class DurableAgent(Agent):
         The version covers what the loop depends on: the kit, the tools, the checks and the
         instructions. It does not cover the model, so workers may use different providers.
         """
-        made_of = {**self.made_of(), "checks": list(self.limits.checks)}
+        made_of = {**self.made_of(), "checks": self.limits.checks}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 
@@ -140,13 +140,9 @@ def _durable(tool: Tool) -> Tool:
             f"tool {tool.name}: the engine may run it twice; give its function a parameter {KEY}, "
             "or declare it read_only or idempotent"
         )
-    predicate = tool.needs_approval
-    if not callable(predicate):
+    if not callable(tool.needs_approval):
         return tool
-
-    def judged(arguments: Json) -> bool:
-        return DBOS.run_step({"name": "approval"}, predicate, arguments)
-
+    judged = partial(DBOS.run_step, {"name": "approval"}, tool.needs_approval)
     return replace(tool, needs_approval=judged)
 
 

@@ -18,15 +18,15 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import json
 import os
 import time
-from collections import deque
 from contextlib import AbstractContextManager
 
 try:
     from opentelemetry import trace
-    from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+    from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
-    advice = 'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
-    raise ImportError(advice) from error
+    raise ImportError(
+        'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
+    ) from error
 
 from .. import __version__
 from ..messages import (
@@ -69,50 +69,47 @@ class Spans(AbstractContextManager["Spans", None]):
             content = os.environ.get(CAPTURE, "").lower() in CAPTURES
         self._tracer = tracer or trace.get_tracer("think_agent", __version__)
         self._content = content
-        self._agent: Span | None = None
+        self._agent: Span = INVALID_SPAN  # as long as there is no run
         self._turn = Turn()
         self._since = time.time_ns()  # the time of the last message: the next span begins then
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._agent is None:
-            return
-        failed: Json = {}
         if error is not None:  # without an error, a stream was left early
-            failed = {"error.type": type(error).__name__}
-        _end(self._agent, failed, str(error))
-        self._agent = None
+            self._agent.set_attribute("error.type", type(error).__name__)
+            self._agent.set_status(StatusCode.ERROR, str(error))
+        self._agent.end()
+        self._agent = INVALID_SPAN
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, User):
             self._since = time.time_ns()
             if event.kind == "person":
                 self._turn = Turn()
-        if self._agent is None:
-            self._agent = self._start("invoke_agent", {"gen_ai.operation.name": "invoke_agent"})
+        if self._agent is INVALID_SPAN:
+            begun = {"gen_ai.operation.name": "invoke_agent"}
+            self._agent = self._tracer.start_span(
+                "invoke_agent", attributes=begun, start_time=self._since
+            )
 
         match event:
-            case Assistant(model=model):
-                self._record(f"chat {model}".strip(), self._chat(event), SpanKind.CLIENT)
-            case ToolResult(name=name):
-                self._record(f"execute_tool {name}", self._tool(event))
-            case Checked(name=name):
-                self._record(f"check {name}", self._check(event))
+            case Assistant():
+                self._record(f"chat {event.model}".strip(), self._chat(event), SpanKind.CLIENT)
+            case ToolResult():
+                self._record(f"execute_tool {event.name}", self._tool(event))
+            case Checked():
+                self._record(f"check {event.name}", self._check(event))
             case Outcome():
                 _end(self._agent, _outcome(event))
-                self._agent = None
+                self._agent = INVALID_SPAN
         if isinstance(event, MESSAGES):
             self._turn.add(event)
 
-    def _start(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> Span:
-        """A span that begins at the last message, under the span of the agent."""
-        parent = trace.set_span_in_context(self._agent) if self._agent else None
-        return self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
-
     def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
-        """The span of the message that has just arrived."""
-        span = self._start(name, attributes, kind)
+        """The span of the message that has just arrived. It begins at the message before it."""
+        parent = trace.set_span_in_context(self._agent)
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
         self._since = time.time_ns()
-        _end(span, attributes, at=self._since)
+        _end(span, attributes, self._since)
 
     def _chat(self, reply: Assistant) -> Json:
         finished = FINISHED.get(reply.stop_reason, "error")
@@ -138,7 +135,7 @@ class Spans(AbstractContextManager["Spans", None]):
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": result.call_id,
         }
-        call = take_answered(deque(self._turn.pending), result)
+        call = take_answered(self._turn.pending.copy(), result)
         if self._content and call:
             attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments)
             attributes["gen_ai.tool.call.result"] = result.content
@@ -157,13 +154,13 @@ class Spans(AbstractContextManager["Spans", None]):
         return attributes
 
 
-def _end(span: Span, attributes: Json, text: str | None = None, at: int | None = None) -> None:
-    """End a span, as failed if it has an `error.type`. The text of a tool or a check is content, so
-    it is never the status description (`text`).
+def _end(span: Span, attributes: Json, at: int | None = None) -> None:
+    """End a span, as failed if it has an `error.type`. Its status has no description: the text of a
+    tool or a check is content.
     """
     span.set_attributes(attributes)
     if "error.type" in attributes:
-        span.set_status(StatusCode.ERROR, text)
+        span.set_status(StatusCode.ERROR)
     span.end(at)
 
 
@@ -200,13 +197,13 @@ def _message(message: Spoken) -> Json:
         case ToolResult(call_id=id, content=content):
             part = {"type": "tool_call_response", "id": id, "response": content}
             return {"role": "tool", "parts": [part]}
-        case Assistant(tool_calls=calls):
-            texts = {"reasoning": message.thinking, "text": message.text}
-            parts: list[Json] = []
-            for kind, text in texts.items():
-                if text:
-                    parts.append({"type": kind, "content": text})
-            for call in calls:
-                named = {"id": call.id, "name": call.name, "arguments": call.arguments}
-                parts.append({"type": "tool_call", **named})
-            return {"role": "assistant", "parts": parts}
+    parts: list[Json] = []
+    if message.thinking:
+        parts.append({"type": "reasoning", "content": message.thinking})
+    if message.text:
+        parts.append({"type": "text", "content": message.text})
+    for call in message.tool_calls:
+        parts.append(
+            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        )
+    return {"role": "assistant", "parts": parts}

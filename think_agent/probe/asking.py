@@ -11,8 +11,6 @@ Rule 3: a tool choice that the provider is known to refuse is not sent.
 Limitations: each question is asked once. A small model may do something else the next time.
 """
 
-from dataclasses import replace
-
 from ..dialects import in_dialect
 from ..errors import ModelError
 from ..messages import Assistant
@@ -25,11 +23,10 @@ def probe(model: Model) -> Report:
     answered.
     """
     rows = judge(observe(model))
-    advice = recommend(rows)
     window = getattr(model, "window", None)
     if window:
-        rows.append(Row("context window", "yes", str(window())))
-    return Report(model.name, model.model, rows, advice)
+        rows.append(Row("context window", "yes", window()))
+    return Report(model.name, model.model, rows, recommend(rows))
 
 
 def observe(model: Model) -> dict[str, Seen]:
@@ -37,9 +34,11 @@ def observe(model: Model) -> dict[str, Seen]:
     model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
     refused: dict[str, str] = getattr(model, "refused", {})
+    form_of = getattr(model, "form", None)
     seen = {}
-    for name in QUESTIONS:
-        has_form = _has_form(model, name)
+    for name, question in QUESTIONS.items():
+        # Does a form force what the server does not (`wire/forms.py`)?
+        has_form = form_of is not None and form_of(question) is not None
         if refused.get(name) == "" and not has_form:
             continue
         try:
@@ -50,15 +49,9 @@ def observe(model: Model) -> dict[str, Seen]:
             seen[name] = Seen(error=str(error))
         # If only the choice by name is refused, the tool was forced as the only one: as good.
         is_forced_otherwise = name == "named" and "required" not in refused
-        if name in refused and not is_forced_otherwise and not has_form:
-            seen[name] = replace(seen[name], error=refused[name])
+        if refused.get(name) and not is_forced_otherwise:
+            seen[name] = Seen(error=refused[name])
     return seen
-
-
-def _has_form(model: Model, name: str) -> bool:
-    """Does a form force what the server does not (`wire/forms.py`)?"""
-    form_of = getattr(model, "form", None)
-    return form_of is not None and form_of(QUESTIONS[name]) is not None
 
 
 def _ask(model: Model, name: str) -> Seen:

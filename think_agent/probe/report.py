@@ -20,31 +20,28 @@ from ..policies import Forcing
 from ..policies.forcing import honored
 from ..schema import problems, reduced
 from ..think import THINK
-from ..tools import tool
+from ..tools import Tool
 
 
-@tool
-def weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> None:
-    """The weather in one city."""  # the probe reads calls and never runs one
-
-
-class Capital(BaseModel, extra="forbid"):
-    """The schema in the question for structured output."""
+class Weather(BaseModel, extra="forbid"):
+    """The arguments of the tool, and the answer in the question for structured output."""
 
     city: str
-    continent: Literal["Africa", "America", "Asia", "Europe", "Oceania"]
+    unit: Literal["celsius", "fahrenheit"]
 
 
+SCHEMA = reduced(Weather.model_json_schema(), strict=True)
+# It has no function: the probe reads calls and never runs one.
+WEATHER = Tool(name="weather", description="The weather in one city.", parameters=SCHEMA)
 MARKER = "HERON-42"
-_TOOLS = (THINK, weather)
-_CAPITAL = "Which city is the capital of Norway? "
+_TOOLS = (THINK, WEATHER)
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
 # About 5,000 tokens, more than the 4,096 at which the usual cut is made.
 _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
 QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.refused`
-    "plain": Request((User(_CAPITAL + "Reply with its name alone."),)),
+    "plain": Request((User("Which city is the capital of Norway? Reply with its name alone."),)),
     "calls": Request(
         (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
         _TOOLS,
@@ -52,10 +49,7 @@ QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.
     "named": Request((_OSLO,), _TOOLS, tool_choice=Force(THINK.name)),
     "required": Request((User("Just say hello."),), _TOOLS, tool_choice="required"),
     "none": Request((_OSLO,), _TOOLS, tool_choice="none"),
-    "schema": Request(
-        (User(_CAPITAL + "Answer in a sentence."),),
-        output_schema=reduced(Capital.model_json_schema(), strict=True),
-    ),
+    "schema": Request((_OSLO,), output_schema=SCHEMA),
     "stream": Request((User("Count from one to ten, in words."),)),
     "empty": Request(  # a reply without text, and a result without content
         (_OSLO, Assistant(tool_calls=(_OSLO_CALL,)), ToolResult("call_0", "weather", "")), _TOOLS
@@ -70,8 +64,8 @@ BEHIND = "tools shown behind a result"
 
 @dataclass(frozen=True)
 class Seen:
-    """What one question brought: a reply or an `error`, or both if its tool choice was refused and
-    it was asked again without. `pieces`: the number of streamed pieces.
+    """What one question brought: a reply or an `error`. A refused tool choice is an error, although
+    a reply came without it. `pieces`: the number of streamed pieces.
     """
 
     reply: Assistant = NOTHING
@@ -127,12 +121,9 @@ def judge(seen: Sight) -> list[Row]:
 def recommend(rows: Sequence[Row]) -> Advice:
     """The flags for an endpoint with this table."""
     results = {row.name: row.result for row in rows}
-    has_calls = results["tool call"] == "yes"
-    has_schemas = results["structured output"] == "yes"
-
-    if has_schemas and not has_calls:
-        return Advice("first", "json", "no tool calls, but a schema can force a thought")
-    if not has_calls:
+    if results["tool call"] != "yes":
+        if results["structured output"] == "yes":
+            return Advice("first", "json", "no tool calls, but a schema can force a thought")
         return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
     if results[BEHIND] == "no":
         return Advice("first", "json", "behind a tool result the model cannot see its tools")
@@ -152,13 +143,13 @@ def _found(name: str, seen: Sight) -> Finding:
     if question not in seen:
         return "no", "not sent: it is known not to be taken"
     reply = seen[question].reply
+    if seen[question].error:
+        return "error", seen[question].error
     finding = look(reply, seen)
     if not honored(QUESTIONS[question].tool_choice, reply):
         finding = "silently ignored", _did(reply)
     if finding[0] == "silently ignored" and reply.stop_reason == "max_tokens":
-        finding = "no", "the reply reached its token limit first"
-    if seen[question].error:
-        finding = "error", seen[question].error
+        return "no", "the reply reached its token limit first"
     return finding
 
 
@@ -184,21 +175,20 @@ def _parallel(reply: Assistant, seen: Sight) -> Finding:
 
 
 def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
-    if not any(_thinks(asked.reply) for asked in seen.values()):
-        return "unknown", "the model showed no native thinking"
     if _thinks(reply):
         return YES
-    return "no", "when it is forced it does not think"
+    if any(_thinks(asked.reply) for asked in seen.values()):
+        return "no", "when it is forced it does not think"
+    return "unknown", "the model showed no native thinking"
 
 
 def _arguments(reply: Assistant, seen: Sight) -> Finding:
-    assert weather.arguments_model
     if not reply.tool_calls:
         return "unknown", "no call was made"
     for call in reply.tool_calls:
         try:
-            if call.name == weather.name:
-                weather.arguments_model.model_validate(call.arguments)
+            if call.name == WEATHER.name:
+                Weather.model_validate(call.arguments)
         except ValidationError as error:
             return "no", f"{call.name}: {problems(error)}"
     return YES
@@ -206,7 +196,7 @@ def _arguments(reply: Assistant, seen: Sight) -> Finding:
 
 def _structured(reply: Assistant, seen: Sight) -> Finding:
     try:
-        Capital.model_validate_json(reply.text)
+        Weather.model_validate_json(reply.text)
     except ValidationError as error:
         return "silently ignored", problems(error).removeprefix("arguments: ")
     return YES

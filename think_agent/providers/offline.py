@@ -8,8 +8,9 @@ Limitations: an example has the type of its schema, its first choice or its lowe
 and a length are not kept to: the tool says what does not fit, as it would to a model.
 """
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -45,6 +46,11 @@ class Offline(ScriptedModel):
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         for event in super().stream(request):
             time.sleep(self._pace)
+            yield event
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
+        for event in super().stream(request):
+            await asyncio.sleep(self._pace)
             yield event
 
 

@@ -12,7 +12,7 @@ Rule 2: if the script is not played to its end, the test fails: the run ended to
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..messages import CARRIED, THINK_NAME, ToolCall
+from ..messages import THINK_NAME, ToolCall
 from .scripted import Reply, ScriptedModel
 
 
@@ -25,7 +25,7 @@ def think(thought: str, should_continue: bool | str = True) -> ToolCall:
     """A call of the think tool; `should_continue=False` is the exit signal."""
     if isinstance(should_continue, bool):
         should_continue = str(should_continue).lower()
-    return ToolCall("", THINK_NAME, {CARRIED: thought, "should_continue": should_continue})
+    return call(THINK_NAME, thought=thought, should_continue=should_continue)
 
 
 @contextmanager

@@ -36,12 +36,12 @@ class ScriptedModel(Model):
         self.model = model
         self._script: Script = self._next
         self._replies: deque[Reply] = deque()
-        if isinstance(replies, str):
-            self._replies.append(replies)
-        elif isinstance(replies, Sequence):
-            self._replies.extend(replies)
-        else:
+        if callable(replies):
             self._script = replies
+        elif isinstance(replies, str):
+            self._replies.append(replies)
+        else:
+            self._replies.extend(replies)
 
     @property
     def left(self) -> int:
@@ -68,17 +68,18 @@ class ScriptedModel(Model):
             last = shorten(str(request.messages[-1]))
             raise ModelError(f"the script is over, and has no reply to {last}")
         reply = self._replies.popleft()
+        if isinstance(reply, ToolCall):
+            reply = (reply,)
         match reply:
             case Assistant():
                 return reply
             case str():
                 return Assistant(reply)
-            case ToolCall():
-                return Assistant(tool_calls=(reply,), stop_reason="tool_use")
             case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
                 return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
-        problem = "use a text, a call, a tuple of calls, or an Assistant"
-        raise TypeError(f"{reply!r} is no reply: {problem}")
+        raise TypeError(
+            f"{reply!r} is no reply: use a text, a call, a tuple of calls, or an Assistant"
+        )
 
 
 def _word_by_word(reply: Assistant) -> Iterator[Delta]:
