@@ -13,8 +13,10 @@ Everything sent and received is kept: `server.requests` holds the bodies as JSON
 """
 
 import collections.abc
+import contextlib
 import functools
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -151,9 +153,30 @@ class ProviderServer:
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that ignores clients that disconnect early."""
+    """A server that ignores clients that disconnect early. When it is closed, so are the
+    connections that clients keep: each would hold a thread and a socket until Python ends.
+    """
 
     daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._connections: set[socket.socket] = set()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        super().server_close()
+        for connection in self._connections.copy():
+            with contextlib.suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
