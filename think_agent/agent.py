@@ -30,7 +30,7 @@ from typing import Any, Generic, Literal, get_args
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import CARRIED, MESSAGES, THINK_NAME, Json, Message, User, Verdict
+from .messages import CARRIED, THINK_NAME, Json, Message, User, Verdict
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -361,7 +361,7 @@ class Agent(Generic[Data]):
         if not isinstance(transcript, (str, os.PathLike)):
             messages = list(transcript or ())
             for message in messages:
-                if not isinstance(message, MESSAGES):
+                if not isinstance(message, Message):
                     raise TypeError(
                         f"{message!r} is no message; pass outcome.transcript, or a path"
                     )

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pydantic
 
@@ -287,10 +287,9 @@ class Paused:
 
 Spoken = User | Assistant | ToolResult  # what a model gets to see
 Message = Spoken | Started | Verdict | Checked | Ended | Paused
-MESSAGES = (User, Assistant, ToolResult, Started, Verdict, Checked, Ended, Paused)
+MESSAGES = get_args(Message)
 _TYPES: dict[str, type] = {message.__name__.lower(): message for message in MESSAGES}
-_ALL: tuple[type, ...] = (*MESSAGES, ToolCall, Usage, Force)
-for _one in _ALL:
+for _one in (*MESSAGES, ToolCall, Usage, Force):
     setattr(_one, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (no unknown fields)
 
 

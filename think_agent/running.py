@@ -36,7 +36,6 @@ from .loop import (
     plan,
 )
 from .messages import (
-    MESSAGES,
     THINK_NAME,
     Assistant,
     Ended,
@@ -433,7 +432,7 @@ def _taken(work: Work, event: Event) -> Event:
     """An event as it is shown. A message is what `work` asked for: `send` gives it to `work`, which
     records it (rule 2) and yields it as it was recorded. The driver's `for` takes what comes next.
     """
-    if not isinstance(event, MESSAGES):
+    if not isinstance(event, Message):
         return event
     return cast(Event, work.send(event))
 

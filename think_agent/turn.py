@@ -138,7 +138,7 @@ class Turn:
                 self.ended = message
             case Paused():
                 self.paused = message
-        if isinstance(message, (User, Assistant, ToolResult)):
+        if isinstance(message, Spoken):
             self.history.spoken.append(message)
             self.last = message
         if message.at:

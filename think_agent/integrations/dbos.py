@@ -33,7 +33,7 @@ from .. import __version__
 from ..agent import Agent, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
-from ..messages import MESSAGES, Assistant, Message, from_json, to_json
+from ..messages import Assistant, Message, from_json, to_json
 from ..model import Model, Request
 from ..received import received
 from ..running import Asked, Event, Perform, Run, RunCheck, Said
@@ -94,7 +94,7 @@ class DurableAgent(Agent):
 
         def step() -> str:
             message, *notices[:] = answer or do(asked)
-            assert isinstance(message, MESSAGES)
+            assert isinstance(message, Message)
             now = utc_now()
             if isinstance(asked, Request) and isinstance(message, Assistant):
                 message = received(message, asked.tool_choice, self._run.turn, now)  # rule 1

@@ -30,10 +30,10 @@ except ImportError as error:
 
 from .. import __version__
 from ..messages import (
-    MESSAGES,
     Assistant,
     Checked,
     Json,
+    Message,
     Spoken,
     ToolResult,
     Usage,
@@ -101,7 +101,7 @@ class Spans(AbstractContextManager["Spans", None]):
             case Outcome():
                 _end(self._agent, _outcome(event))
                 self._agent = INVALID_SPAN
-        if isinstance(event, MESSAGES):
+        if isinstance(event, Message):
             self._turn.add(event)
 
     def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
