@@ -29,7 +29,7 @@ from think_agent.policies import Forcing
 CASES = INSTRUCTIONS.parent / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
 SUITE = load_suite("demos.refund.suite", CASES)
-SOME = [case for case in read_cases(CASES) if not case.easy][::3]  # a few of each hard kind
+SOME = [case for case in read_cases(CASES, SUITE) if not case.easy][::3]  # a few of each hard kind
 
 
 def stand_in(request: Request) -> Assistant:

@@ -31,9 +31,9 @@ from .comparisons import planned
 from .inputs import floors_of, load_suite, model_of, read_cases
 from .report import report
 from .results import LINE, Plan, locked, read_results
-from .scores import Result, Setting, without_floors
+from .scores import Result, Results, Setting, without_floors
 from .tables import Section
-from .trials import Case, Job, attempt, digest
+from .trials import Job, attempt, digest
 
 MOST_IN_A_ROW = 5  # errors, before the server is taken to be gone
 
@@ -80,7 +80,7 @@ class Evaluation:
                         Job(setting, case, 1), model, self._suite
                     )
                 self.models[setting] = model
-            except (TypeError, ValueError) as error:
+            except ValueError as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
@@ -89,22 +89,20 @@ class Evaluation:
             if any(setting.provider.startswith("ollama") for setting in settings):
                 concurrency = 1
         self._concurrency = concurrency
-        self._trials = list(product(range(1, trials + 1), self.cases))
-        self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
+        self._trials = range(1, trials + 1)
+        self._shard = slice(int(part[1]) - 1, None, int(part[2]))
         self._out = out
         self._planned, self._results = read_results(out, self._asked)
 
     @property
     def plan(self) -> Plan:
         """What is run and compared; it has to be the plan that is in the file."""
-        settings = [*self.models]
-        cases = len(self.cases)
-        trials = len(self._trials) // cases
-        return Plan(tuple(settings), tuple(planned(settings)), trials, cases)
+        compared = planned(self.models)
+        return Plan(tuple(self.models), tuple(compared), len(self._trials), len(self.cases))
 
-    def _jobs(self, trials: list[tuple[int, Case]]) -> list[Job]:
+    def _jobs(self, shard: slice = slice(None)) -> list[Job]:
         jobs = []
-        for trial, case in trials:
+        for trial, case in list(product(self._trials, self.cases))[shard]:
             # In the order of their digests, which is as good as drawn, and stands in the file.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
@@ -114,22 +112,22 @@ class Evaluation:
     @property
     def jobs(self) -> list[Job]:
         """The trials of this shard."""
-        return self._jobs(self._own_trials)
+        return self._jobs(self._shard)
 
     @property
     def waiting(self) -> list[Job]:
         """The trials that are still to be run, or ended in an error on the way to the model."""
-        return self._open(self._own_trials)
+        return [job for job in self.jobs if self._is_open(job)]
 
     @property
     def missing(self) -> int:
         """How many trials have no outcome yet, including those of other shards."""
-        return len(self._open(self._trials))
+        return sum(self._is_open(job) for job in self._jobs())
 
-    def _open(self, trials: list[tuple[int, Case]]) -> list[Job]:
-        """Those of these trials that have no outcome."""
-        done = {name for name, result in self._results.items() if not result.error}
-        return [job for job in self._jobs(trials) if job.name not in done]
+    def _is_open(self, job: Job) -> bool:
+        """Has this trial no outcome yet?"""
+        result = self._results.get(job.name)
+        return result is None or result.error != ""
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before the run costs anything: ask its
@@ -183,10 +181,10 @@ class Evaluation:
 
             asyncio.run(workers())
 
-    def found(self) -> dict[Setting, list[Result]]:
+    def found(self) -> Results:
         """All results of these settings that are in the file, of any shard."""
-        found: dict[Setting, list[Result]] = {setting: [] for setting in self.models}
-        for job in self._jobs(self._trials):
+        found: Results = {setting: [] for setting in self.models}
+        for job in self._jobs():
             if job.name in self._results:
                 found[job.setting].append(self._results[job.name])
         return found

@@ -4,13 +4,12 @@ Rule 1: a dot of the picture is a share of the report, with the text of its cell
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..audit.page import rendered
 from .report import share_of
-from .scores import Result, Score, Setting, named
+from .scores import Results, Score, named
 from .tables import Section
 
 
@@ -32,7 +31,7 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) -> str:
+def to_html(results: Results, report: Sequence[Section]) -> str:
     """The page of these results; `report` is the report of them."""
     *tables, sentences = report
     return rendered(
@@ -45,14 +44,13 @@ def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) 
     )
 
 
-def panels(results: Mapping[Setting, list[Result]]) -> list[Panel]:
+def panels(results: Results) -> list[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
     found = []
     for kind, is_easy in (("hard", False), ("easy", True)):
         panel = Panel(f"Right, of the {kind} cases", [], [])
         for setting, name in named([*results]).items():
-            own = [result for result in results[setting] if result.easy == is_easy]
-            score = Score([replace(result, easy=False) for result in own])
+            score = Score(results[setting], easy=is_easy)
             marks = panel.lines if setting.is_floor else panel.dots
             for share, (low, high) in score.pass_k[:1]:
                 text = share_of(share, (low, high))

@@ -20,7 +20,7 @@ from .. import __version__
 from ..messages import Json, Usage
 from ..policies import Forcing, Price
 from ..transcript import utc_now
-from .intervals import wilson
+from .intervals import Interval, wilson
 
 Switch = Literal["off", "on"]
 
@@ -129,18 +129,23 @@ class Result:
         return self.exit in ("signal", "silence") and not self.right
 
 
+Results = dict[Setting, list[Result]]  # of each setting
+
+
 class Score:
     """The score of one setting, from its `results`.
 
-    `ran`: the results without an error. `compared`: those of cases that are not easy; `right` is
-    how many of them are right. `by_case`: for each of these cases, which trials are right. `cost`
-    is the average of one run.
+    `ran`: the results without an error. `compared`: those of hard cases, or with `easy` those of
+    easy ones; `right` is how many of them are right. `by_case`: for each of these cases, which
+    trials are right. `cost` is the average of one run.
     """
 
-    def __init__(self, results: list[Result], price: Price | None = None) -> None:
+    def __init__(
+        self, results: list[Result], price: Price | None = None, *, easy: bool = False
+    ) -> None:
         self.results = results
         self.ran = [result for result in results if not result.error]
-        self.compared = [result for result in self.ran if not result.easy]
+        self.compared = [result for result in self.ran if result.easy == easy]
         self.right = sum(result.right for result in self.compared)
         self.by_case: dict[str, dict[int, bool]] = {}
         for result in self.compared:
@@ -151,7 +156,7 @@ class Score:
             self.cost = total / max(1, len(self.ran))
 
     @property
-    def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
+    def pass_k(self) -> list[tuple[float, Interval]]:
         """`pass_k[k - 1]`: the chance that `k` random trials of a case are all right, with its 95 %
         Wilson interval. `k` goes up to the number of trials that every case has. The first is the
         share of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
@@ -194,16 +199,16 @@ def varying(*settings: Setting) -> set[str]:
 
 
 def named(settings: list[Setting]) -> dict[Setting, str]:
-    """A name for each setting, by its differences from the others (`force=never`), or its row."""
+    """A name for each setting: its differences from the others (`force=never`), or its row. A floor
+    is named by its provider.
+    """
     compared = without_floors(settings)
     differing = varying(*compared)
     apart = sorted(differing) or ["provider"]
     if compared[0].row:
         apart = ["row", *sorted(differing - PLAIN.keys())]
-    names = {}
-    for setting in settings:
+    names = {setting: setting.provider for setting in settings}
+    for setting in compared:
         words = ", ".join(f"{name}={getattr(setting, name)}" for name in apart)
         names[setting] = words.removeprefix("provider=").removeprefix("row=")
-        if setting.is_floor:
-            names[setting] = setting.provider
     return names
