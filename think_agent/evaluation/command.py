@@ -30,7 +30,7 @@ from ..policies import Price
 from .comparisons import planned
 from .inputs import floors_of, load_suite, model_of, read_cases
 from .report import report
-from .results import LINE, Plan, locked, read_results
+from .results import LINE, Digests, Plan, locked, read_results
 from .scores import Result, Results, Setting, without_floors
 from .tables import Section
 from .trials import Job, attempt, digest
@@ -69,7 +69,7 @@ class Evaluation:
 
         self.models: dict[Setting, Model] = {}
         self.impossible: dict[Setting, str] = {}
-        self._asked: dict[tuple[Setting, str], str] = {}
+        self._asked: Digests = {}
         for setting in [*settings, *floors_of(self._suite, settings[0])]:
             try:
                 if setting.think == "none" and setting.force != settings[0].force:

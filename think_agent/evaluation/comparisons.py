@@ -12,7 +12,7 @@ Rule 4: a script is never tested, because it does not vary by chance.
 Limitations: each interval is for its own comparison alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
@@ -72,7 +72,7 @@ class Finding:
         return self.p is not None and self.p < CLEAR
 
 
-def planned(settings: Iterable[Setting]) -> list[Comparison]:
+def planned(settings: Collection[Setting]) -> list[Comparison]:
     """The comparisons between these settings. The first setting is the usual one."""
     compared = without_floors(settings)
     found = []

@@ -49,7 +49,7 @@ def panels(results: Results) -> list[Panel]:
     found = []
     for kind, is_easy in (("hard", False), ("easy", True)):
         panel = Panel(f"Right, of the {kind} cases", [], [])
-        for setting, name in named([*results]).items():
+        for setting, name in named(results).items():
             score = Score(results[setting], easy=is_easy)
             marks = panel.lines if setting.is_floor else panel.dots
             for share, (low, high) in score.pass_k[:1]:

@@ -31,21 +31,18 @@ Cells = dict[str, str | int]  # of a row, by column; empty or 0 if nothing was c
 
 
 def report(
-    results: Results,
-    prices: Mapping[Setting, Price] = {},
-    waits_for: Plan | None = None,
+    results: Results, prices: Mapping[Setting, Price] = {}, waits_for: Plan | None = None
 ) -> list[Section]:
     """Four sections: decisions and their cost, how they came about, kinds of cases, sentences.
     Nothing is tested if the plan in the file `waits_for` more results, or has others.
     """
-    settings = list(results)
-    names = named(settings)
+    names = named(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
-    findings = compare(scores, planned(settings), waits_for is None)
+    findings = compare(scores, planned(results), waits_for is None)
     sentences = [_of_finding(finding, names) for finding in findings]
     sentences += _of_causes(findings, names)
     sentences += _of_problems(scores, names)
-    sentences += _of_common(settings)
+    sentences += _of_common(results)
     sentences.append(_of_size(findings, waits_for))
     return [
         Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
@@ -195,9 +192,9 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
             yield f"{names[setting]}: answered by several models: {models}."
 
 
-def _of_common(settings: list[Setting]) -> Iterator[str]:
+def _of_common(results: Results) -> Iterator[str]:
     """What is the same in all settings, and not as usual."""
-    first, *others = without_floors(settings)
+    first, *others = without_floors(results)
     common = varying(first, Setting("")) - varying(first, *others)
     if common:
         values = [f"{name}={getattr(first, name)}" for name in sorted(common)]

@@ -36,16 +36,14 @@ class Plan:
     at: str = field(default_factory=utc_now, compare=False)
 
 
+Digests = dict[tuple[Setting, str], str]  # of each question, by setting and id of the case
 LINE: TypeAdapter[Plan | Result] = TypeAdapter(Plan | Result)
 """Reads a line of the file and writes it; `validate_json` raises ValueError if it is neither."""
 
 
-def read_results(
-    path: Path, asked: dict[tuple[Setting, str], str]
-) -> tuple[Plan | None, dict[str, Result]]:
-    """The plan of a file, and its results by their names. `asked` has the digest of each question
-    of this evaluation, by setting and id of the case. Raises ValueError for a file of something
-    else.
+def read_results(path: Path, asked: Digests) -> tuple[Plan | None, dict[str, Result]]:
+    """The plan of a file, and its results by their names. `asked`: the questions of this
+    evaluation. Raises ValueError for a file of something else.
     """
     plan = None
     found: dict[str, Result] = {}

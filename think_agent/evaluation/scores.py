@@ -8,7 +8,7 @@ Rule 3: an error on the way to the model is no wrong answer. It is counted separ
         share.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import field
 from math import comb
 from operator import attrgetter
@@ -184,7 +184,7 @@ class Score:
         return self.total(name) / max(1, len(self.ran))
 
 
-def without_floors(settings: Iterable[Setting]) -> list[Setting]:
+def without_floors(settings: Collection[Setting]) -> list[Setting]:
     """The settings that are compared."""
     return [setting for setting in settings if not setting.is_floor]
 
@@ -198,7 +198,7 @@ def varying(*settings: Setting) -> set[str]:
     return found
 
 
-def named(settings: list[Setting]) -> dict[Setting, str]:
+def named(settings: Collection[Setting]) -> dict[Setting, str]:
     """A name for each setting: its differences from the others (`force=never`), or its row. A floor
     is named by its provider.
     """

@@ -125,10 +125,13 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     if setting.advice != "off":
         if not suite.ADVICE:
             raise ValueError("this suite has no ADVICE on thinking")
-        written = {"json": "in `reasoning`", "react": "in a Thought"}
-        where = written.get(setting.dialect, "in a call of the tool `think`")
+        where = "in a call of the tool `think`"
         if isinstance(model, Auto):
             where += ", or in `reasoning` if you write plans"
+        if setting.dialect == "json":
+            where = "in `reasoning`"
+        if setting.dialect == "react":
+            where = "in a Thought"
         if setting.think == "none":
             where = "in your reply, before the call"
         if setting.cover == "carry":
