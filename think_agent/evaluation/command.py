@@ -106,7 +106,7 @@ class Evaluation:
             # In the order of their digests, which is as good as drawn, and stands in the file.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                jobs.append(Job(setting, case, trial, name))
+                jobs.append(Job(setting, case, trial, name, self._results.get(name)))
         return jobs
 
     @property
@@ -117,17 +117,12 @@ class Evaluation:
     @property
     def waiting(self) -> list[Job]:
         """The trials that are still to be run, or ended in an error on the way to the model."""
-        return [job for job in self.jobs if self._is_open(job)]
+        return [job for job in self.jobs if job.is_open]
 
     @property
     def missing(self) -> int:
         """How many trials have no outcome yet, including those of other shards."""
-        return sum(self._is_open(job) for job in self._jobs())
-
-    def _is_open(self, job: Job) -> bool:
-        """Has this trial no outcome yet?"""
-        result = self._results.get(job.name)
-        return result is None or result.error != ""
+        return sum(job.is_open for job in self._jobs())
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before the run costs anything: ask its
@@ -185,8 +180,8 @@ class Evaluation:
         """All results of these settings that are in the file, of any shard."""
         found: Results = {setting: [] for setting in self.models}
         for job in self._jobs():
-            if job.name in self._results:
-                found[job.setting].append(self._results[job.name])
+            if job.result:
+                found[job.setting].append(job.result)
         return found
 
     def report(self, prices: Mapping[Setting, Price] = {}) -> list[Section]:

@@ -4,7 +4,7 @@ Rule 1: a dot of the picture is a share of the report, with the text of its cell
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..audit.page import rendered
@@ -44,9 +44,8 @@ def to_html(results: Results, report: Sequence[Section]) -> str:
     )
 
 
-def panels(results: Results) -> list[Panel]:
+def panels(results: Results) -> Iterator[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
-    found = []
     for kind, is_easy in (("hard", False), ("easy", True)):
         panel = Panel(f"Right, of the {kind} cases", [], [])
         for setting, name in named(results).items():
@@ -57,5 +56,4 @@ def panels(results: Results) -> list[Panel]:
                 marks.append(Mark(name, text, 100 * low, 100 * share, 100 * high))
         panel.lines.sort(key=lambda mark: mark.share)
         if panel.dots:
-            found.append(panel)
-    return found
+            yield panel

@@ -101,14 +101,20 @@ class Case(BaseModel, extra="allow"):
 
 
 class Job(NamedTuple):
-    """A trial to run. `name` identifies its result and its transcript. It is made of the case, the
-    trial, and a `digest` of the question.
+    """A trial, with its result if it was run. `name` identifies the result and the transcript. It
+    is made of the case, the trial, and a `digest` of the question.
     """
 
     setting: Setting
     case: Case
     trial: int
     name: str = ""
+    result: Result | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Has it no outcome yet, or only an error on the way to the model?"""
+        return self.result is None or self.result.error != ""
 
 
 def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
