@@ -27,10 +27,11 @@ from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Model, Request
 from ..policies import Price
+from ..transcript import lock
 from .comparisons import planned
-from .inputs import floors_of, load_suite, model_of, read_cases
+from .inputs import load_suite, model_of, read_cases
 from .report import report
-from .results import LINE, Digests, Plan, locked, read_results
+from .results import LINE, Digests, Plan, read_results
 from .scores import Result, Results, Setting, without_floors
 from .tables import Section
 from .trials import Job, attempt, digest
@@ -70,9 +71,20 @@ class Evaluation:
         self.models: dict[Setting, Model] = {}
         self.impossible: dict[Setting, str] = {}
         self._asked: Digests = {}
-        for setting in [*settings, *floors_of(self._suite, settings[0])]:
+        usual = settings[0]
+        floors = [  # in the world of the usual setting
+            Setting(
+                f"floor:{name}",
+                force=usual.force,
+                think="none",
+                cover="none",
+                enforce=usual.enforce,
+            )
+            for name in self._suite.FLOORS
+        ]
+        for setting in [*settings, *floors]:
             try:
-                if setting.think == "none" and setting.force != settings[0].force:
+                if setting.think == "none" and setting.force != usual.force:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
@@ -84,10 +96,6 @@ class Evaluation:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
-        if concurrency is None:
-            concurrency = 4
-            if any(setting.provider.startswith("ollama") for setting in settings):
-                concurrency = 1
         self._concurrency = concurrency
         self._trials = range(1, trials + 1)
         self._shard = slice(int(part[1]) - 1, None, int(part[2]))
@@ -146,7 +154,16 @@ class Evaluation:
         run it again to go on. Raises ModelError if no further trial could be run, or if several in
         a row failed, and FileError if another process writes to the results.
         """
-        with locked(self._out) as file:
+        concurrency = self._concurrency
+        if concurrency is None:
+            concurrency = 4
+            if any(setting.provider.startswith("ollama") for setting in self.models):
+                concurrency = 1
+        self._out.parent.mkdir(parents=True, exist_ok=True)
+        with self._out.open("ab", buffering=0) as file:
+            lock(file, self._out)
+            # A half-written line is cut off, so its trial is run again.
+            file.truncate(self._out.read_bytes().rfind(b"\n") + 1)
             # Another process may have added some.
             self._planned, self._results = read_results(self._out, self._asked)
             if self._planned is None:
@@ -172,7 +189,7 @@ class Evaluation:
 
             async def workers() -> None:
                 # An error would meet all workers, so `asyncio.run` cancels the others after it.
-                await asyncio.gather(*(worker() for _ in range(self._concurrency)))
+                await asyncio.gather(*(worker() for _ in range(concurrency)))
 
             asyncio.run(workers())
 

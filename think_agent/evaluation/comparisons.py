@@ -31,15 +31,6 @@ QUESTIONS = {
 }
 
 
-CAUSES = (  # what made a difference, by the causes of the clear comparisons
-    ({"tool", "prompt"}, "the tool and the prompt"),
-    ({"tool"}, "the tool"),
-    ({"prompt"}, "the prompt"),
-    ({"both"}, "tool and prompt together; which of them, is not shown"),
-    (set[str](), "neither tool nor prompt, as far as this run can show"),
-)
-
-
 class Comparison(NamedTuple):
     """A setting, and the setting it is compared with."""
 

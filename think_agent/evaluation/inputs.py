@@ -75,16 +75,6 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
     return wanted
 
 
-def floors_of(suite: Suite, usual: Setting) -> list[Setting]:
-    """The suite's scripts that do not think, in the world of the usual setting."""
-    return [
-        Setting(
-            f"floor:{name}", force=usual.force, think="none", cover="none", enforce=usual.enforce
-        )
-        for name in suite.FLOORS
-    ]
-
-
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     """The model of a setting; `options` are keywords of `connect`. Raises ValueError for an
     impossible setting, ModelError for a provider that cannot be connected (no package, or no key).

@@ -4,7 +4,7 @@ Rule 1: a dot of the picture is a share of the report, with the text of its cell
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..audit.page import rendered
@@ -31,7 +31,7 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(results: Results, report: Sequence[Section]) -> str:
+def to_html(results: Results, report: list[Section]) -> str:
     """The page of these results; `report` is the report of them."""
     *tables, sentences = report
     return rendered(
@@ -46,10 +46,10 @@ def to_html(results: Results, report: Sequence[Section]) -> str:
 
 def panels(results: Results) -> Iterator[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
-    for kind, is_easy in (("hard", False), ("easy", True)):
+    for kind in ("hard", "easy"):
         panel = Panel(f"Right, of the {kind} cases", [], [])
         for setting, name in named(results).items():
-            score = Score(results[setting], easy=is_easy)
+            score = Score(results[setting], easy=kind == "easy")
             marks = panel.lines if setting.is_floor else panel.dots
             for share, (low, high) in score.pass_k[:1]:
                 text = share_of(share, (low, high))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..audit.words import counted
 from ..policies import Price
 from ..text import shorten
-from .comparisons import CAUSES, Finding, compare, planned
+from .comparisons import Finding, compare, planned
 from .intervals import Interval, detectable, wilson
 from .results import Plan
 from .scores import Result, Results, Score, Setting, named, varying, without_floors
@@ -24,6 +24,13 @@ DECISIONS = (
     "where a script without a thought may be right, so that nothing is compared there; "
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
+)
+CAUSES = (  # what made a difference, by the causes of the clear comparisons
+    ({"tool", "prompt"}, "the tool and the prompt"),
+    ({"tool"}, "the tool"),
+    ({"prompt"}, "the prompt"),
+    ({"both"}, "tool and prompt together; which of them, is not shown"),
+    (set[str](), "neither tool nor prompt, as far as this run can show"),
 )
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
