@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..audit.page import rendered
-from .report import share_of
 from .scores import Results, Score, named
 from .tables import Section
 
@@ -51,9 +50,9 @@ def panels(results: Results) -> Iterator[Panel]:
         for setting, name in named(results).items():
             score = Score(results[setting], easy=kind == "easy")
             marks = panel.lines if setting.is_floor else panel.dots
-            for share, (low, high) in score.pass_k[:1]:
-                text = share_of(share, (low, high))
-                marks.append(Mark(name, text, 100 * low, 100 * share, 100 * high))
+            for share in score.pass_k[:1]:
+                percents = [100 * share.low, 100 * share.value, 100 * share.high]
+                marks.append(Mark(name, str(share), *percents))
         panel.lines.sort(key=lambda mark: mark.share)
         if panel.dots:
             yield panel

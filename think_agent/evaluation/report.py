@@ -14,9 +14,9 @@ from ..audit.words import counted
 from ..policies import Price
 from ..text import shorten
 from .comparisons import Finding, compare, planned
-from .intervals import Interval, detectable, wilson
+from .intervals import detectable, wilson
 from .results import Plan
-from .scores import Result, Results, Score, Setting, named, varying, without_floors
+from .scores import Results, Score, Setting, named, varying, without_floors
 from .tables import Section
 
 DECISIONS = (
@@ -69,12 +69,6 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     )
 
 
-def share_of(share: float, interval: Interval) -> str:
-    """A share with its interval, in percent."""
-    low, high = interval
-    return f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
-
-
 # The tables.
 
 
@@ -94,10 +88,10 @@ def _table(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> 
 
 def _decisions(score: Score) -> Cells:
     """What was decided, and what it took."""
-    cells: Cells = {"right": _right(score.compared)}
-    for k, (share, interval) in enumerate(score.pass_k, 1):
-        cells[f"pass^{k}"] = share_of(share, interval)
-    cells["easy"] = _right([result for result in score.ran if result.easy])
+    cells: Cells = {"right": _right(score)}
+    for k, share in enumerate(score.pass_k, 1):
+        cells[f"pass^{k}"] = str(share)
+    cells["easy"] = _right(Score(score.results, easy=True))
     cells["said done"] = score.total("false_success")
     cells["wrong writes"] = score.total("wrong_writes")
     if score.total("model_calls"):
@@ -130,11 +124,11 @@ def _kinds(score: Score) -> Cells:
     return {"right": ", ".join(f"{kind} {right[kind]}/{runs[kind]}" for kind in sorted(runs))}
 
 
-def _right(results: list[Result]) -> str:
-    """How many of these results are right."""
-    if not results:
+def _right(score: Score) -> str:
+    """How many of the results are right that are compared."""
+    if not score.compared:
         return ""
-    return f"{sum(result.right for result in results)}/{len(results)}"
+    return f"{score.right}/{len(score.compared)}"
 
 
 def _percent(score: Score, some: str, all: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import field
 from math import comb
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from .. import __version__
 from ..messages import Json, Usage
 from ..policies import Forcing, Price
 from ..transcript import utc_now
-from .intervals import Interval, wilson
+from .intervals import wilson
 
 Switch = Literal["off", "on"]
 
@@ -80,12 +80,12 @@ PLAIN = {  # what every row sets
 # whether the tool made the difference: it may write, too, but in its reply ("prompt") or not at all
 # ("silent prompt", which is in no comparison). None of them forces or guards anything.
 FOUR_ROWS: list[Json] = [
-    {**PLAIN, "row": "baseline"},
-    {**PLAIN, "row": "prompt", "advice": "on"},
-    {**PLAIN, "row": "think", "think": "minimal"},
-    {**PLAIN, "row": "think + prompt", "think": "minimal", "advice": "on"},
-    {**PLAIN, "row": "extended thinking", "reasoning": "medium"},
-    {**PLAIN, "row": "silent prompt", "advice": "silent"},
+    PLAIN | {"row": "baseline"},
+    PLAIN | {"row": "prompt", "advice": "on"},
+    PLAIN | {"row": "think", "think": "minimal"},
+    PLAIN | {"row": "think + prompt", "think": "minimal", "advice": "on"},
+    PLAIN | {"row": "extended thinking", "reasoning": "medium"},
+    PLAIN | {"row": "silent prompt", "advice": "silent"},
 ]
 
 
@@ -132,6 +132,17 @@ class Result:
 Results = dict[Setting, list[Result]]  # of each setting
 
 
+class Share(NamedTuple):
+    """A share, and the ends of its interval, from 0 to 1. Its text is in percent."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
 class Score:
     """The score of one setting, from its `results`.
 
@@ -156,7 +167,7 @@ class Score:
             self.cost = total / max(1, len(self.ran))
 
     @property
-    def pass_k(self) -> list[tuple[float, Interval]]:
+    def pass_k(self) -> list[Share]:
         """`pass_k[k - 1]`: the chance that `k` random trials of a case are all right, with its 95 %
         Wilson interval. `k` goes up to the number of trials that every case has. The first is the
         share of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
@@ -171,7 +182,7 @@ class Score:
             right = 0.0
             for trials in cases:
                 right += comb(sum(trials.values()), k) / comb(len(trials), k)
-            found.append((right / n, wilson(right, n)))
+            found.append(Share(right / n, *wilson(right, n)))
         return found
 
     def total(self, name: str) -> int:
