@@ -29,7 +29,7 @@ from think_agent.policies import Forcing
 CASES = INSTRUCTIONS.parent / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
 SUITE = load_suite("demos.refund.suite", CASES)
-SOME = [case for case in read_cases(CASES) if not case.easy][::3]  # a few of each hard kind
+SOME = [case for case in read_cases(CASES, SUITE) if not case.easy][::3]  # a few of each hard kind
 
 
 def stand_in(request: Request) -> Assistant:
@@ -55,7 +55,7 @@ def lesson(model: Model) -> None:
         found = score(setting, model)
         results[setting] = found.ran
         print(f'\nforce="{force}": right on {found.right} of {len(SOME)} cases')
-        print("  95 % interval: {:.0%} to {:.0%}".format(*found.pass_k[0][1]))
+        print(f"  95 % interval: {found.pass_k[0].low:.0%} to {found.pass_k[0].high:.0%}")
         print(f"  model calls: {found.mean('model_calls'):.1f} a case")
 
     for name, script in FLOORS.items():

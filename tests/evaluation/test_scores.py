@@ -40,7 +40,7 @@ def test_pass_k_by_hand(right, shares):
     for case, trials in right.items():
         for number, outcome in enumerate(trials):
             results.append(result(case, outcome == "R", trial=number))
-    assert Score(results).pass_k == [(share, wilson(2 * share, 2)) for share in shares]
+    assert Score(results).pass_k == [(share, *wilson(2 * share, 2)) for share in shares]
 
 
 def test_an_error_is_in_no_share_and_no_average():

@@ -27,13 +27,14 @@ from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Model, Request
 from ..policies import Price
+from ..transcript import lock
 from .comparisons import planned
-from .inputs import floors_of, load_suite, model_of, read_cases
+from .inputs import load_suite, model_of, read_cases
 from .report import report
-from .results import LINE, Plan, locked, read_results
-from .scores import Result, Setting, without_floors
+from .results import LINE, Digests, Plan, read_results
+from .scores import Result, Results, Setting, without_floors
 from .tables import Section
-from .trials import Case, Job, attempt, digest
+from .trials import Job, attempt, digest
 
 MOST_IN_A_ROW = 5  # errors, before the server is taken to be gone
 
@@ -69,10 +70,21 @@ class Evaluation:
 
         self.models: dict[Setting, Model] = {}
         self.impossible: dict[Setting, str] = {}
-        self._asked: dict[tuple[Setting, str], str] = {}
-        for setting in [*settings, *floors_of(self._suite, settings[0])]:
+        self._asked: Digests = {}
+        usual = settings[0]
+        floors = [  # in the world of the usual setting
+            Setting(
+                f"floor:{name}",
+                force=usual.force,
+                think="none",
+                cover="none",
+                enforce=usual.enforce,
+            )
+            for name in self._suite.FLOORS
+        ]
+        for setting in [*settings, *floors]:
             try:
-                if setting.think == "none" and setting.force != settings[0].force:
+                if setting.think == "none" and setting.force != usual.force:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
@@ -80,56 +92,45 @@ class Evaluation:
                         Job(setting, case, 1), model, self._suite
                     )
                 self.models[setting] = model
-            except (TypeError, ValueError) as error:
+            except ValueError as error:
                 self.impossible[setting] = str(error)
         self._check_what_is_left()
 
-        if concurrency is None:
-            concurrency = 4
-            if any(setting.provider.startswith("ollama") for setting in settings):
-                concurrency = 1
         self._concurrency = concurrency
-        self._trials = list(product(range(1, trials + 1), self.cases))
-        self._own_trials = self._trials[int(part[1]) - 1 :: int(part[2])]
+        self._trials = range(1, trials + 1)
+        self._shard = slice(int(part[1]) - 1, None, int(part[2]))
         self._out = out
         self._planned, self._results = read_results(out, self._asked)
 
     @property
     def plan(self) -> Plan:
         """What is run and compared; it has to be the plan that is in the file."""
-        settings = [*self.models]
-        cases = len(self.cases)
-        trials = len(self._trials) // cases
-        return Plan(tuple(settings), tuple(planned(settings)), trials, cases)
+        compared = planned(self.models)
+        return Plan(tuple(self.models), tuple(compared), len(self._trials), len(self.cases))
 
-    def _jobs(self, trials: list[tuple[int, Case]]) -> list[Job]:
+    def _jobs(self, shard: slice = slice(None)) -> list[Job]:
         jobs = []
-        for trial, case in trials:
+        for trial, case in list(product(self._trials, self.cases))[shard]:
             # In the order of their digests, which is as good as drawn, and stands in the file.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                jobs.append(Job(setting, case, trial, name))
+                jobs.append(Job(setting, case, trial, name, self._results.get(name)))
         return jobs
 
     @property
     def jobs(self) -> list[Job]:
         """The trials of this shard."""
-        return self._jobs(self._own_trials)
+        return self._jobs(self._shard)
 
     @property
     def waiting(self) -> list[Job]:
         """The trials that are still to be run, or ended in an error on the way to the model."""
-        return self._open(self._own_trials)
+        return [job for job in self.jobs if job.is_open]
 
     @property
     def missing(self) -> int:
         """How many trials have no outcome yet, including those of other shards."""
-        return len(self._open(self._trials))
-
-    def _open(self, trials: list[tuple[int, Case]]) -> list[Job]:
-        """Those of these trials that have no outcome."""
-        done = {name for name, result in self._results.items() if not result.error}
-        return [job for job in self._jobs(trials) if job.name not in done]
+        return sum(job.is_open for job in self._jobs())
 
     def try_models(self) -> None:
         """Find out which settings a model cannot take, before the run costs anything: ask its
@@ -153,7 +154,16 @@ class Evaluation:
         run it again to go on. Raises ModelError if no further trial could be run, or if several in
         a row failed, and FileError if another process writes to the results.
         """
-        with locked(self._out) as file:
+        concurrency = self._concurrency
+        if concurrency is None:
+            concurrency = 4
+            if any(setting.provider.startswith("ollama") for setting in self.models):
+                concurrency = 1
+        self._out.parent.mkdir(parents=True, exist_ok=True)
+        with self._out.open("ab", buffering=0) as file:
+            lock(file, self._out)
+            # A half-written line is cut off, so its trial is run again.
+            file.truncate(self._out.read_bytes().rfind(b"\n") + 1)
             # Another process may have added some.
             self._planned, self._results = read_results(self._out, self._asked)
             if self._planned is None:
@@ -179,16 +189,16 @@ class Evaluation:
 
             async def workers() -> None:
                 # An error would meet all workers, so `asyncio.run` cancels the others after it.
-                await asyncio.gather(*(worker() for _ in range(self._concurrency)))
+                await asyncio.gather(*(worker() for _ in range(concurrency)))
 
             asyncio.run(workers())
 
-    def found(self) -> dict[Setting, list[Result]]:
+    def found(self) -> Results:
         """All results of these settings that are in the file, of any shard."""
-        found: dict[Setting, list[Result]] = {setting: [] for setting in self.models}
-        for job in self._jobs(self._trials):
-            if job.name in self._results:
-                found[job.setting].append(self._results[job.name])
+        found: Results = {setting: [] for setting in self.models}
+        for job in self._jobs():
+            if job.result:
+                found[job.setting].append(job.result)
         return found
 
     def report(self, prices: Mapping[Setting, Price] = {}) -> list[Section]:

@@ -12,13 +12,13 @@ Rule 4: a script is never tested, because it does not vary by chance.
 Limitations: each interval is for its own comparison alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean
 from typing import NamedTuple
 
-from .intervals import CLEAR, holm, paired_interval, sign_flip
+from .intervals import CLEAR, Interval, holm, paired_interval, sign_flip
 from .scores import PLAIN, Score, Setting, varying, without_floors
 
 # A row and the row it is compared with: the question, and the cause of a clear difference.
@@ -29,15 +29,6 @@ QUESTIONS = {
     ("think + prompt", "prompt"): ("What does the tool add to the prompt?", "tool"),
     ("think + prompt", "extended thinking"): ("Is it better than the model's own reasoning?", ""),
 }
-
-
-CAUSES = (  # what made a difference, by the causes of the clear comparisons
-    ({"tool", "prompt"}, "the tool and the prompt"),
-    ({"tool"}, "the tool"),
-    ({"prompt"}, "the prompt"),
-    ({"both"}, "tool and prompt together; which of them, is not shown"),
-    (set[str](), "neither tool nor prompt, as far as this run can show"),
-)
 
 
 class Comparison(NamedTuple):
@@ -63,7 +54,7 @@ class Finding:
     comparison: Comparison
     cases: int
     difference: float
-    interval: tuple[float, float]
+    interval: Interval
     p: float | None = None
 
     @property
@@ -72,7 +63,7 @@ class Finding:
         return self.p is not None and self.p < CLEAR
 
 
-def planned(settings: list[Setting]) -> list[Comparison]:
+def planned(settings: Collection[Setting]) -> list[Comparison]:
     """The comparisons between these settings. The first setting is the usual one."""
     compared = without_floors(settings)
     found = []
@@ -109,20 +100,6 @@ def compare(
     for finding, p in zip(tested, holm(p_values), strict=True):
         finding.p = p
     return findings
-
-
-def causes(findings: list[Finding], names: dict[Setting, str]) -> Iterator[tuple[str, str]]:
-    """Each model whose rows were tested, and what made a difference. `names` are the settings'."""
-    found: dict[str, set[str]] = {}
-    for finding in findings:
-        comparison = finding.comparison
-        if comparison.question and finding.p is not None:
-            _, _, apart = names[comparison.setting].partition(", ")  # its row comes first
-            clear = found.setdefault(apart or comparison.setting.provider, set())
-            if finding.is_clear:
-                clear.add(comparison.cause)
-    for model, clear in found.items():
-        yield model, next(text for needed, text in CAUSES if needed <= clear)
 
 
 def _pairs(first: Score, second: Score) -> list[list[int]]:

@@ -25,7 +25,7 @@ from .scores import FOUR_ROWS, Setting
 from .trials import Case, Suite
 
 
-def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
+def read_cases(path: Path, suite: Suite) -> list[Case]:
     """The cases of a JSONL file. Raises ValueError with the number of the first line that is no
     case, or that the suite cannot read.
     """
@@ -34,8 +34,7 @@ def read_cases(path: Path, suite: Suite | None = None) -> list[Case]:
         where = f"{path}, line {number}"
         try:
             case = Case.model_validate_json(line)
-            if suite:
-                suite.prepare(case.model_dump(), enforce=False)
+            suite.prepare(case.model_dump(), enforce=False)
         except ValidationError as error:
             raise ValueError(f"{where}: no case ({problems(error)})") from error
         if case.id in cases:
@@ -74,12 +73,6 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
     if not wanted:
         raise ValueError("each field of a setting needs a value")
     return wanted
-
-
-def floors_of(suite: Suite, usual: Setting) -> list[Setting]:
-    """The suite's scripts that do not think, in the world of the usual setting."""
-    plain: Json = {"force": usual.force, "think": "none", "cover": "none", "enforce": usual.enforce}
-    return [Setting(f"floor:{name}", **plain) for name in suite.FLOORS]
 
 
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:

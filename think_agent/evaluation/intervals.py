@@ -13,11 +13,12 @@ from math import sqrt
 from statistics import NormalDist, fmean, pvariance
 
 CLEAR = 0.05  # below this p-value a difference is called clear
+Interval = tuple[float, float]  # its low end and its high end
 quantile = NormalDist().inv_cdf
 Z = quantile(0.975)  # 1.96: 95 % lie within this many standard errors
 
 
-def wilson(right: float, n: int) -> tuple[float, float]:
+def wilson(right: float, n: int) -> Interval:
     """The 95 % interval for the true share when `right` of `n` were right.
 
     It stays within 0 and 1. It works for small `n` and for 0 or `n` of `n`, where the usual ± 1.96
@@ -33,7 +34,7 @@ def wilson(right: float, n: int) -> tuple[float, float]:
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def paired_interval(differences: list[float], step: float) -> tuple[float, float]:
+def paired_interval(differences: list[float], step: float) -> Interval:
     """The 95 % interval of a mean difference between two settings on the same cases.
 
     `differences` has one number for each case, from -1 to 1. `step` is the smallest difference that

@@ -4,13 +4,11 @@ Rule 1: a dot of the picture is a share of the report, with the text of its cell
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..audit.page import rendered
-from .report import share_of
-from .scores import Result, Score, Setting, named
+from .scores import Results, Score, named
 from .tables import Section
 
 
@@ -32,7 +30,7 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) -> str:
+def to_html(results: Results, report: list[Section]) -> str:
     """The page of these results; `report` is the report of them."""
     *tables, sentences = report
     return rendered(
@@ -45,19 +43,16 @@ def to_html(results: Mapping[Setting, list[Result]], report: Sequence[Section]) 
     )
 
 
-def panels(results: Mapping[Setting, list[Result]]) -> list[Panel]:
+def panels(results: Results) -> Iterator[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
-    found = []
-    for kind, is_easy in (("hard", False), ("easy", True)):
+    for kind in ("hard", "easy"):
         panel = Panel(f"Right, of the {kind} cases", [], [])
-        for setting, name in named([*results]).items():
-            own = [result for result in results[setting] if result.easy == is_easy]
-            score = Score([replace(result, easy=False) for result in own])
+        for setting, name in named(results).items():
+            score = Score(results[setting], easy=kind == "easy")
             marks = panel.lines if setting.is_floor else panel.dots
-            for share, (low, high) in score.pass_k[:1]:
-                text = share_of(share, (low, high))
-                marks.append(Mark(name, text, 100 * low, 100 * share, 100 * high))
+            for share in score.pass_k[:1]:
+                percents = [100 * share.low, 100 * share.value, 100 * share.high]
+                marks.append(Mark(name, str(share), *percents))
         panel.lines.sort(key=lambda mark: mark.share)
         if panel.dots:
-            found.append(panel)
-    return found
+            yield panel

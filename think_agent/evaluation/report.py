@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from ..audit.words import counted
 from ..policies import Price
 from ..text import shorten
-from .comparisons import Finding, causes, compare, planned
+from .comparisons import Finding, compare, planned
 from .intervals import detectable, wilson
 from .results import Plan
-from .scores import Result, Score, Setting, named, varying, without_floors
+from .scores import Results, Score, Setting, named, varying, without_floors
 from .tables import Section
 
 DECISIONS = (
@@ -25,28 +25,31 @@ DECISIONS = (
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
 )
+CAUSES = (  # what made a difference, by the causes of the clear comparisons
+    ({"tool", "prompt"}, "the tool and the prompt"),
+    ({"tool"}, "the tool"),
+    ({"prompt"}, "the prompt"),
+    ({"both"}, "tool and prompt together; which of them, is not shown"),
+    (set[str](), "neither tool nor prompt, as far as this run can show"),
+)
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
-Cells = dict[str, str]  # of a row, by column; empty if nothing was counted
+Cells = dict[str, str | int]  # of a row, by column; empty or 0 if nothing was counted
 
 
 def report(
-    results: Mapping[Setting, list[Result]],
-    prices: Mapping[Setting, Price] = {},
-    waits_for: Plan | None = None,
+    results: Results, prices: Mapping[Setting, Price] = {}, waits_for: Plan | None = None
 ) -> list[Section]:
     """Four sections: decisions and their cost, how they came about, kinds of cases, sentences.
     Nothing is tested if the plan in the file `waits_for` more results, or has others.
     """
-    settings = list(results)
-    names = named(settings)
+    names = named(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
-    findings = compare(scores, planned(settings), waits_for is None)
+    findings = compare(scores, planned(results), waits_for is None)
     sentences = [_of_finding(finding, names) for finding in findings]
-    for model, cause in causes(findings, names):
-        sentences.append(f"What made a difference for {model}: {cause}.")
+    sentences += _of_causes(findings, names)
     sentences += _of_problems(scores, names)
-    sentences += _of_common(settings)
+    sentences += _of_common(results)
     sentences.append(_of_size(findings, waits_for))
     return [
         Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
@@ -66,12 +69,6 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     )
 
 
-def share_of(share: float, interval: tuple[float, float]) -> str:
-    """A share with its interval, in percent."""
-    low, high = interval
-    return f"{share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
-
-
 # The tables.
 
 
@@ -85,19 +82,18 @@ def _table(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> 
         rows.append(cells)
     table = [[*columns]]
     for cells in rows:
-        table.append([cells.get(column) or "-" for column in columns])
+        table.append([str(cells.get(column) or "-") for column in columns])
     return table
 
 
 def _decisions(score: Score) -> Cells:
     """What was decided, and what it took."""
-    easy = score.total("easy")
-    cells = {"right": _part(score.right, len(score.compared))}
-    for k, (share, interval) in enumerate(score.pass_k, 1):
-        cells[f"pass^{k}"] = share_of(share, interval)
-    cells["easy"] = _part(score.total("right") - score.right, easy)
-    cells["said done"] = str(score.total("false_success") or "")
-    cells["wrong writes"] = str(score.total("wrong_writes") or "")
+    cells: Cells = {"right": _right(score)}
+    for k, share in enumerate(score.pass_k, 1):
+        cells[f"pass^{k}"] = str(share)
+    cells["easy"] = _right(Score(score.results, easy=True))
+    cells["said done"] = score.total("false_success")
+    cells["wrong writes"] = score.total("wrong_writes")
     if score.total("model_calls"):
         cells["calls"] = f"{score.mean('model_calls'):.1f}"
     if score.total("usage.input_tokens"):
@@ -110,7 +106,7 @@ def _decisions(score: Score) -> Cells:
 
 def _how(score: Score) -> Cells:
     """How that came about."""
-    cells = {
+    cells: Cells = {
         "actions behind a thought": _percent(score, "behind_a_thought", "actions"),
         "forced calls honored": _percent(score, "honored", "forced"),
     }
@@ -123,17 +119,16 @@ def _how(score: Score) -> Cells:
 
 def _kinds(score: Score) -> Cells:
     """How many are right of each kind of case."""
-    right: dict[str, list[bool]] = {}
-    for result in score.ran:
-        right.setdefault(result.kind, []).append(result.right)
-    shares = [f"{kind} {_part(sum(found), len(found))}" for kind, found in sorted(right.items())]
-    return {"right": ", ".join(shares)}
+    runs = Counter(result.kind for result in score.ran)
+    right = Counter(result.kind for result in score.ran if result.right)
+    return {"right": ", ".join(f"{kind} {right[kind]}/{runs[kind]}" for kind in sorted(runs))}
 
 
-def _part(part: int, whole: int) -> str:
-    if not whole:
+def _right(score: Score) -> str:
+    """How many of the results are right that are compared."""
+    if not score.compared:
         return ""
-    return f"{part}/{whole}"
+    return f"{score.right}/{len(score.compared)}"
 
 
 def _percent(score: Score, some: str, all: str) -> str:
@@ -167,6 +162,21 @@ def _of_finding(finding: Finding, names: Names) -> str:
     return f"{question}{setting} is {verdict} than {against}: {size}."
 
 
+def _of_causes(findings: list[Finding], names: Names) -> Iterator[str]:
+    """What made a difference, for each model whose rows were tested."""
+    clear: dict[str, set[str]] = {}
+    for finding in findings:
+        comparison = finding.comparison
+        if comparison.question and finding.p is not None:
+            _, _, apart = names[comparison.setting].partition(", ")  # its row comes first
+            found = clear.setdefault(apart or comparison.setting.provider, set())
+            if finding.is_clear:
+                found.add(comparison.cause)
+    for model, found in clear.items():
+        cause = next(text for needed, text in CAUSES if needed <= found)
+        yield f"What made a difference for {model}: {cause}."
+
+
 def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
     """Errors of a setting, and several models that answered for it."""
     for setting, score in scores.items():
@@ -175,7 +185,7 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
             runs = counted(len(score.results), "run")
             yield (
                 f"{names[setting]}: {len(errors)} of {runs} ended in an error, not counted: "
-                f"{shorten(errors[0], 200)}"
+                f"{shorten(errors[0])}"
             )
         served = {model for result in score.results for model in result.served}
         if len(served) > 1:
@@ -183,9 +193,9 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
             yield f"{names[setting]}: answered by several models: {models}."
 
 
-def _of_common(settings: list[Setting]) -> Iterator[str]:
+def _of_common(results: Results) -> Iterator[str]:
     """What is the same in all settings, and not as usual."""
-    first, *others = without_floors(settings)
+    first, *others = without_floors(results)
     common = varying(first, Setting("")) - varying(first, *others)
     if common:
         values = [f"{name}={getattr(first, name)}" for name in sorted(common)]

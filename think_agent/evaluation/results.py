@@ -1,26 +1,24 @@
-"""Reads and writes the results file: its plan, and one line for each trial, with its origin.
+"""The results file: its plan, and one line for each trial, with its origin.
 
 Rule 1: the first line is the plan. It is there before anything is run, so nobody can choose it by
         the results. Only its comparisons are tested, and only once it is complete. To look before,
         or at other settings or trials, tests nothing: whoever looks often finds something.
 Rule 2: a line is in the file before the next trial begins. After a stop or a kill the same plan
         goes on. Finished trials are not run again; trials that ended in an error are.
-Rule 3: one process writes at a time: the file is locked meanwhile, and a second one is refused.
+Rule 3: one process writes at a time (`Evaluation.run`): the file is locked meanwhile, and a second
+        one is refused.
 Rule 4: if the question of a line has changed, or the version of the kit, the file is refused, with
         the name of the case. A file of another program is refused, too, and is not changed.
 Rule 5: `cat` merges the files of shards, whatever servers they used.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import BinaryIO
 
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from ..transcript import lock, utc_now
+from ..transcript import utc_now
 from .comparisons import Comparison
 from .scores import Result, Setting
 
@@ -36,16 +34,14 @@ class Plan:
     at: str = field(default_factory=utc_now, compare=False)
 
 
+Digests = dict[tuple[Setting, str], str]  # of each question, by setting and id of the case
 LINE: TypeAdapter[Plan | Result] = TypeAdapter(Plan | Result)
 """Reads a line of the file and writes it; `validate_json` raises ValueError if it is neither."""
 
 
-def read_results(
-    path: Path, asked: dict[tuple[Setting, str], str]
-) -> tuple[Plan | None, dict[str, Result]]:
-    """The plan of a file, and its results by their names. `asked` has the digest of each question
-    of this evaluation, by setting and id of the case. Raises ValueError for a file of something
-    else.
+def read_results(path: Path, asked: Digests) -> tuple[Plan | None, dict[str, Result]]:
+    """The plan of a file, and its results by their names. `asked`: the questions of this
+    evaluation. Raises ValueError for a file of something else.
     """
     plan = None
     found: dict[str, Result] = {}
@@ -72,15 +68,3 @@ def read_results(
             )
         found[result.name] = result
     return plan, found
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for new lines and locked. Raises FileError if another process has the lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file:
-        lock(file, path)
-        file.truncate(
-            path.read_bytes().rfind(b"\n") + 1
-        )  # a half-written line: its trial is run again
-        yield file

@@ -8,11 +8,11 @@ Rule 3: an error on the way to the model is no wrong answer. It is counted separ
         share.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import field
 from math import comb
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
@@ -80,12 +80,12 @@ PLAIN = {  # what every row sets
 # whether the tool made the difference: it may write, too, but in its reply ("prompt") or not at all
 # ("silent prompt", which is in no comparison). None of them forces or guards anything.
 FOUR_ROWS: list[Json] = [
-    {**PLAIN, "row": "baseline"},
-    {**PLAIN, "row": "prompt", "advice": "on"},
-    {**PLAIN, "row": "think", "think": "minimal"},
-    {**PLAIN, "row": "think + prompt", "think": "minimal", "advice": "on"},
-    {**PLAIN, "row": "extended thinking", "reasoning": "medium"},
-    {**PLAIN, "row": "silent prompt", "advice": "silent"},
+    PLAIN | {"row": "baseline"},
+    PLAIN | {"row": "prompt", "advice": "on"},
+    PLAIN | {"row": "think", "think": "minimal"},
+    PLAIN | {"row": "think + prompt", "think": "minimal", "advice": "on"},
+    PLAIN | {"row": "extended thinking", "reasoning": "medium"},
+    PLAIN | {"row": "silent prompt", "advice": "silent"},
 ]
 
 
@@ -129,18 +129,34 @@ class Result:
         return self.exit in ("signal", "silence") and not self.right
 
 
+Results = dict[Setting, list[Result]]  # of each setting
+
+
+class Share(NamedTuple):
+    """A share, and the ends of its interval, from 0 to 1. Its text is in percent."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
 class Score:
     """The score of one setting, from its `results`.
 
-    `ran`: the results without an error. `compared`: those of cases that are not easy; `right` is
-    how many of them are right. `by_case`: for each of these cases, which trials are right. `cost`
-    is the average of one run.
+    `ran`: the results without an error. `compared`: those of hard cases, or with `easy` those of
+    easy ones; `right` is how many of them are right. `by_case`: for each of these cases, which
+    trials are right. `cost` is the average of one run.
     """
 
-    def __init__(self, results: list[Result], price: Price | None = None) -> None:
+    def __init__(
+        self, results: list[Result], price: Price | None = None, *, easy: bool = False
+    ) -> None:
         self.results = results
         self.ran = [result for result in results if not result.error]
-        self.compared = [result for result in self.ran if not result.easy]
+        self.compared = [result for result in self.ran if result.easy == easy]
         self.right = sum(result.right for result in self.compared)
         self.by_case: dict[str, dict[int, bool]] = {}
         for result in self.compared:
@@ -151,7 +167,7 @@ class Score:
             self.cost = total / max(1, len(self.ran))
 
     @property
-    def pass_k(self) -> list[tuple[float, tuple[float, float]]]:
+    def pass_k(self) -> list[Share]:
         """`pass_k[k - 1]`: the chance that `k` random trials of a case are all right, with its 95 %
         Wilson interval. `k` goes up to the number of trials that every case has. The first is the
         share of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
@@ -166,7 +182,7 @@ class Score:
             right = 0.0
             for trials in cases:
                 right += comb(sum(trials.values()), k) / comb(len(trials), k)
-            found.append((right / n, wilson(right, n)))
+            found.append(Share(right / n, *wilson(right, n)))
         return found
 
     def total(self, name: str) -> int:
@@ -179,7 +195,7 @@ class Score:
         return self.total(name) / max(1, len(self.ran))
 
 
-def without_floors(settings: Iterable[Setting]) -> list[Setting]:
+def without_floors(settings: Collection[Setting]) -> list[Setting]:
     """The settings that are compared."""
     return [setting for setting in settings if not setting.is_floor]
 
@@ -193,17 +209,17 @@ def varying(*settings: Setting) -> set[str]:
     return found
 
 
-def named(settings: list[Setting]) -> dict[Setting, str]:
-    """A name for each setting, by its differences from the others (`force=never`), or its row."""
+def named(settings: Collection[Setting]) -> dict[Setting, str]:
+    """A name for each setting: its differences from the others (`force=never`), or its row. A floor
+    is named by its provider.
+    """
     compared = without_floors(settings)
     differing = varying(*compared)
     apart = sorted(differing) or ["provider"]
     if compared[0].row:
         apart = ["row", *sorted(differing - PLAIN.keys())]
-    names = {}
-    for setting in settings:
+    names = {setting: setting.provider for setting in settings}
+    for setting in compared:
         words = ", ".join(f"{name}={getattr(setting, name)}" for name in apart)
         names[setting] = words.removeprefix("provider=").removeprefix("row=")
-        if setting.is_floor:
-            names[setting] = setting.provider
     return names

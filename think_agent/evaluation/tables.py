@@ -7,7 +7,6 @@ Rule 2: a pipe or a file gets Markdown of any width. A terminal gets no line wid
 
 import re
 from collections.abc import Sequence
-from io import StringIO
 from typing import NamedTuple
 
 from rich import box
@@ -30,10 +29,10 @@ class Section(NamedTuple):
 
 def markdown(sections: Sequence[Section]) -> str:
     """For a file: whole tables with aligned columns."""
-    out = StringIO()
-    wide = Console(file=out, force_terminal=True, width=100_000, color_system=None)
-    show(sections, wide)  # wide enough that no line is broken
-    return re.sub(r" +\n", "\n", out.getvalue()).strip()
+    wide = Console(force_terminal=True, width=100_000, color_system=None)
+    with wide.capture() as shown:
+        show(sections, wide)  # wide enough that no line is broken
+    return re.sub(r" +\n", "\n", shown.get()).strip()
 
 
 def show(sections: Sequence[Section], console: Console) -> None:

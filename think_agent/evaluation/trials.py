@@ -101,21 +101,24 @@ class Case(BaseModel, extra="allow"):
 
 
 class Job(NamedTuple):
-    """A trial to run. `name` identifies its result and its transcript. It is made of the case, the
-    trial, and a `digest` of the question.
+    """A trial, with its result if it was run. `name` identifies the result and the transcript. It
+    is made of the case, the trial, and a `digest` of the question.
     """
 
     setting: Setting
     case: Case
     trial: int
     name: str = ""
+    result: Result | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Has it no outcome yet, or only an error on the way to the model?"""
+        return self.result is None or self.result.error != ""
 
 
 def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
-    """The world of a trial and its agent. Raises ValueError for an impossible setting.
-
-    The advice says where to think. It has to name a place that the model really has.
-    """
+    """The world of a trial and its agent. Raises ValueError for an impossible setting."""
     setting = job.setting
     world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
     tools = world.tools
@@ -125,16 +128,7 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
     if setting.advice != "off":
         if not suite.ADVICE:
             raise ValueError("this suite has no ADVICE on thinking")
-        written = {"json": "in `reasoning`", "react": "in a Thought"}
-        where = written.get(setting.dialect, "in a call of the tool `think`")
-        if isinstance(model, Auto):
-            where += ", or in `reasoning` if you write plans"
-        if setting.think == "none":
-            where = "in your reply, before the call"
-        if setting.cover == "carry":
-            where = "in the argument `thought` of the call"
-        if setting.advice == "silent":
-            where = "for yourself, before you call a tool"
+        where = _where_to_think(setting, model)
         instructions = f"{instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
     if setting.think == "brief" and setting.dialect not in ("native", "default"):
         raise ValueError("think=brief is told by the tool, which only native calls show")
@@ -152,6 +146,23 @@ def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
         done_when=checks,
     )
     return world, agent
+
+
+def _where_to_think(setting: Setting, model: Model) -> str:
+    """The place that the advice names: one that the model really has."""
+    if setting.advice == "silent":
+        return "for yourself, before you call a tool"
+    if setting.cover == "carry":
+        return "in the argument `thought` of the call"
+    if setting.think == "none":
+        return "in your reply, before the call"
+    if setting.dialect == "json":
+        return "in `reasoning`"
+    if setting.dialect == "react":
+        return "in a Thought"
+    if isinstance(model, Auto):
+        return "in a call of the tool `think`, or in `reasoning` if you write plans"
+    return "in a call of the tool `think`"
 
 
 def digest(job: Job, model: Model, suite: Suite) -> str:
