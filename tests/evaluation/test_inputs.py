@@ -8,6 +8,8 @@ import pytest
 from tests.evaluation.conftest import SUITE, evaluate, plan
 from tests.support.providers import KEY
 from tests.support.simulated import CASES, LINES
+from think_agent.evaluation.inputs import read_cases, settings_of
+from think_agent.evaluation.trials import Suite
 
 
 @pytest.mark.parametrize(
@@ -86,3 +88,18 @@ def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         plan(few, out=out)
     assert not out.exists()
+
+
+def test_a_case_that_the_suite_cannot_read_is_named_by_its_line(few):
+    def prepare(case, *, enforce):
+        raise ValueError("it has no orders")
+
+    suite = Suite(prepare=prepare, STAND_INS={})
+    message = r"few\.jsonl, line 1: the suite cannot read it \(it has no orders\)"
+    with pytest.raises(ValueError, match=message):
+        read_cases(few, suite)
+
+
+def test_a_row_of_the_article_replaces_the_arms_that_it_sets():
+    settings = settings_of(four_rows=True, provider=["ollama"], force=["never", "first"])
+    assert settings == settings_of(four_rows=True, provider=["ollama"])

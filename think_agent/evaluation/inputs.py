@@ -37,6 +37,8 @@ def read_cases(path: Path, suite: Suite) -> list[Case]:
             suite.prepare(case.model_dump(), enforce=False)
         except ValidationError as error:
             raise ValueError(f"{where}: no case ({problems(error)})") from error
+        except ValueError as error:
+            raise ValueError(f"{where}: the suite cannot read it ({error})") from error
         if case.id in cases:
             raise ValueError(f"{where}: the id {case.id!r} is taken; choose another")
         cases[case.id] = case
@@ -58,8 +60,8 @@ def load_suite(name: str, cases: Path) -> Suite:
 
 
 def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Setting]:
-    """Every combination of the values given for each field of a Setting. `four_rows` adds the rows
-    of Anthropic's article, which replace the values of the fields that they set.
+    """Every combination of the values given for each field of a Setting, each once. `four_rows`
+    adds the rows of Anthropic's article, which replace the values of the fields that they set.
     """
     rows = FOUR_ROWS if four_rows else [{}]
     wanted = []
@@ -72,7 +74,7 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
         raise ValueError(problems(error)) from error
     if not wanted:
         raise ValueError("each field of a setting needs a value")
-    return wanted
+    return list(dict.fromkeys(wanted))
 
 
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
