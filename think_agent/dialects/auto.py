@@ -15,6 +15,7 @@ The README of `providers/` lists templates that hide something.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +26,6 @@ from ..think import THINK
 from ..tools import tool
 from .base import Dialect, Event, noticed
 from .json_plan import json_plan
-
-NO_TOOLS = "it has no tool calling"
-HIDES = "its server's template hides {} behind a tool result"
 
 
 @tool(read_only=True)
@@ -48,23 +46,18 @@ WITHOUT_TOOLS = Request(
             "It was brought to the house on Friday, where nobody opened. Since then it waits at "
             "the post office, where it can be had until the end of the month.",
         ),
+        Assistant(
+            tool_calls=(ToolCall("call_1", THINK_NAME, {"thought": "A heron would find it."}),)
+        ),
+        ToolResult("call_1", THINK_NAME, "Thought recorded."),
     ),
+    system="You are the kestrel of this post office.",
     max_output_tokens=1,
 )
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 """Two requests that differ only in the tools, and end with a tool result. A server that counts only
 new tokens counts the text of the tools less that of all else, so they are the longer part.
 """
-NOTED = ToolCall("call_1", THINK_NAME, {"thought": "A heron would find it."})
-TO_RENDER = replace(
-    WITH_TOOLS,
-    system="You are the kestrel of this post office.",
-    messages=(
-        *WITH_TOOLS.messages,
-        Assistant(tool_calls=(NOTED,)),
-        ToolResult("call_1", THINK_NAME, "Thought recorded."),
-    ),
-)
 # What a rendered prompt has to show, each with a word that stands nowhere else.
 SHOWN = {"the tools": "receipt", "the system prompt": "kestrel", "the thoughts": "heron"}
 
@@ -88,14 +81,8 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
     return after.input_tokens - before.input_tokens >= LEAST
 
 
-# Of `Auto.hidden`, by the server's address and the model. None: it has to be counted.
-_ANSWERS: dict[tuple[str, str], str | None] = {}
-
-
-def not_rendered(prompt: str | None) -> str | None:
-    """What a rendered prompt does not show; None if there is no prompt."""
-    if prompt is None:
-        return None
+def not_rendered(prompt: str) -> str:
+    """What a rendered prompt does not show."""
     return ", ".join([what for what, word in SHOWN.items() if word not in prompt])
 
 
@@ -106,6 +93,8 @@ class Auto(Dialect):
         super().__init__(inner)
         self._in_json = json_plan(inner)
         self._has_no_tools = False  # has its server said so?
+        self._renders = True  # False: its server has shown no prompt, so tokens are counted
+        self._hidden: str | None = None  # None: it is not known yet
 
     # A request that is refused because the model cannot call tools is asked again, in json.
 
@@ -149,29 +138,36 @@ class Auto(Dialect):
             return
         self.hidden()
 
-    def hidden(self, deadline: float | None = None, *, behind: bool = True) -> str:
+    def hidden(self, request: Request = WITH_TOOLS) -> str:
         """What the server's template hides from the model after a tool result, such as "the tools".
-        Empty if it hides nothing, or if that cannot be found out (before the `deadline`). It is
-        asked once. To count takes two requests, so that is done only `behind` a result.
+        Empty if it hides nothing, or if that cannot be found out (before the deadline of the
+        `request`). It is asked once. To count takes two requests, so that is done only for a
+        `request` that ends with a result, and may call a tool.
         """
+        if self.is_local and self._hidden is None:
+            with suppress(ModelError):  # the run will have it, too
+                self._hidden = self._found_out(request)
+        return self._hidden or ""
+
+    def _found_out(self, request: Request) -> str | None:
+        """`hidden`, by a question to the server. None: it is not the time to count."""
         server: Any = self.inner
-        if not getattr(server, "is_local", False):
-            return ""
-        key = (server.url, server.model)
-        try:
-            if key not in _ANSWERS:
-                prompt = server.rendered(replace(TO_RENDER, deadline=deadline))
-                _ANSWERS[key] = not_rendered(prompt)
-            if _ANSWERS[key] is None and behind:
-                # In this order: a server that counts only new tokens then counts the shorter
-                # prompt whole.
-                without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
-                with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
-                is_hidden = tools_are_shown(without, with_tools) is False
-                _ANSWERS[key] = "the tools" if is_hidden else ""
-        except ModelError:  # the run will have it, too
-            return ""
-        return _ANSWERS[key] or ""
+        with_tools = replace(WITH_TOOLS, deadline=request.deadline)
+        if self._renders:
+            prompt = server.rendered(with_tools)
+            if prompt is not None:
+                return not_rendered(prompt)
+            self._renders = False
+
+        is_behind = isinstance(request.messages[-1], ToolResult)
+        if not is_behind or request.tool_choice == "none":
+            return None
+        # In this order: a server that counts only new tokens then counts the shorter prompt whole.
+        before = server.complete(replace(with_tools, tools=()))
+        after = server.complete(with_tools)
+        if tools_are_shown(before, after) is False:
+            return "the tools"
+        return ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         if _speaks_json(request) or self._why(request):
@@ -192,34 +188,28 @@ class Auto(Dialect):
         if not request.tools or any(reply.signed for reply in replies):
             return ""
 
-        slip = self._slip_in([reply for reply in replies if self._is_own(reply)])
+        slip = self._slip_in(replies)
         if slip:
             return slip
-        behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
-        what = self.hidden(request.deadline, behind=behind)
-        if what:
-            return HIDES.format(what)
+        hidden = self.hidden(request)
+        if hidden:
+            return f"its server's template hides {hidden} behind a tool result"
         return ""
 
     def _slip_in(self, replies: Sequence[Assistant]) -> str:
-        """Where tool calling has failed; empty where it has not."""
+        """How tool calling has failed; empty if it has not. (Providers name a model in many ways,
+        such as the path of a file. So a slip of another model of the same provider counts, too.)
+        """
         if self._has_no_tools:
-            return NO_TOOLS
+            return "it has no tool calling"
         for reply in replies:
+            if reply.dialect or reply.provider != self.name:
+                continue
             if any(call.recovered for call in reply.tool_calls):
                 return "it wrote a call as text"
             if reply.stop_reason == "malformed" and not reply.tool_calls:
                 return "its server could not read a call of it"
         return ""
-
-    def _is_own(self, reply: Assistant) -> bool:
-        """Is this a reply of this model, in native tool calling?"""
-        if reply.dialect or reply.provider != self.name:
-            return False
-        # Ollama reports the name in the request; llama.cpp, for example, the path of a file.
-        if self.name == "ollama" or not reply.host:
-            return reply.model == self.model
-        return reply.host == getattr(self.inner, "host", "")
 
 
 def _replies(request: Request) -> list[Assistant]:

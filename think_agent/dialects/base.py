@@ -33,6 +33,8 @@ class Wrapper(Model):
         self.inner = inner
         self.name = inner.name
         self.model = inner.model
+        # Does it run on a server of the user's own?
+        self.is_local: bool = getattr(inner, "is_local", False)
 
     def __getattr__(self, name: str) -> Any:
         """What only a provider has, such as Ollama's `window()`, is the inner model's."""
@@ -69,17 +71,23 @@ Event = Delta | Assistant
 
 
 class Reader:
-    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut. The
-    `known` marks divide it into parts. This class takes every part for the answer; a subclass makes
-    other Deltas of a part (`read`).
+    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
+
+    The `known` marks divide it into parts. This class takes a part for the answer, until the first
+    mark: from there on it waits for the whole reply. A subclass makes other Deltas (`read`).
     """
 
     def __init__(self, known: Marks = NO_MARKS) -> None:
         self._splitter = Splitter(known)
+        self._waits = False
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """The Deltas of a part. `mark` is the kind of a mark, or "" for other text."""
+        if mark:
+            self._waits = True
+        if self._waits:
+            return []
         return self.tell("answer", part, 0)
 
     def feed(self, text: str) -> Iterable[Delta]:
@@ -132,20 +140,19 @@ class Dialect(Wrapper):
 
     def _translated(self, event: Event, request: Request, reader: Reader) -> Iterable[Event]:
         """What an event of the inner model's stream becomes."""
-        if not isinstance(event, Assistant):
-            if isinstance(event, Delta) and event.kind == "answer":
-                yield from reader.feed(event.text)
-            else:  # a Notice, too
+        match event:
+            case Delta(kind="answer", text=text):
+                yield from reader.feed(text)
+            case Assistant():
+                reply = self.read(event, request)
+                yield from reader.close(reply)
+                if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
+                    for number, call in enumerate(reply.tool_calls):
+                        if call.name != THINK_NAME or not reader.texts["thought"].told:
+                            yield from whole_call(call.name, call.arguments, number)
+                yield reply
+            case _:  # another Delta, or a Notice
                 yield event
-            return
-
-        reply = self.read(event, request)
-        yield from reader.close(reply)
-        if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
-            for number, call in enumerate(reply.tool_calls):
-                if call.name != THINK_NAME or not reader.texts["thought"].told:
-                    yield from whole_call(call.name, call.arguments, number)
-        yield reply
 
 
 class Trimmer:

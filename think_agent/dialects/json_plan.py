@@ -83,16 +83,11 @@ class JsonPlan(Written):
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
-        if self._is_local:
+        if self.is_local:
             for key in parts.keys() & LONGEST.keys():
                 parts[key] = {"type": "string", "maxLength": LONGEST[key]}
             return transformed(_closed(**parts), _bounded)
         return _closed(**parts)
-
-    @property
-    def _is_local(self) -> bool:
-        """Does a server of the user's own run it? Small models end a plan only if it is bounded."""
-        return bool(getattr(self.inner, "is_local", False))
 
     def _keys(self, request: Request) -> list[str]:
         """The keys of a reply, in the order of writing."""
@@ -105,7 +100,7 @@ class JsonPlan(Written):
                 keys.append("task_complete")
         elif not _possible(request):
             keys.remove("actions")
-        if self._is_local:
+        if self.is_local:
             keys.remove("understanding")
         return keys
 

@@ -82,7 +82,7 @@ class TagParser(Reader):
         """Handle a tag; anything else is text."""
         kind = self._kind
         if mark == "tag":
-            name = re.sub("[</ >]", "", part).casefold()
+            name = part.strip("</ >").casefold()
             if self._counts(name):
                 self._obey(name, closing="/" in part)
                 if self._kind != kind:
@@ -105,20 +105,19 @@ class TagParser(Reader):
             return
         if not closing:
             self._open.append(name)
-            return
-
-        if self._open:
+        elif self._open:
             self._open.pop()
         elif self._part == 1 and self._outside == "answer":
             self.unopened = name
-        self._outside = "answer"
+        self._outside = "answer"  # rule 2: once no thinking is open
 
     def _follow_code(self, mark: str, part: str) -> None:
         """Remember where code in an answer begins and ends."""
-        if mark == "code" and not self._code:
-            self._code = part
-        elif mark == "code" and self._code == part:
-            self._code = ""
+        if mark == "code":
+            if not self._code:
+                self._code = part
+            elif self._code == part:
+                self._code = ""
         elif self._code == "`" and "\n" in part:
             self._code = ""  # it ends with its line at the latest
 
@@ -159,8 +158,6 @@ class Tagged(Dialect):
         self._tags = tags
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not reply.text:
-            return reply
         return _with(reply, *split_tags(reply.text, self._tags_in(request)))
 
     def reader(self, request: Request) -> TagParser:

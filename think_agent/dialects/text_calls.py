@@ -22,7 +22,6 @@ from typing import Any
 
 from ..messages import Assistant, ToolCall
 from ..model import Request
-from ..streaming import Delta
 from ..tools import Tool
 from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import marks
@@ -100,9 +99,9 @@ def _block(text: str, at: int) -> tuple[Any, int] | None:
 
 def _parameter(text: str) -> Any:
     """A list, an object, or the text without the whitespace around it."""
-    match json_value(text):
-        case list() | dict() as value:
-            return value
+    value = json_value(text)
+    if isinstance(value, (list, dict)):
+        return value
     return text.strip()
 
 
@@ -129,7 +128,7 @@ class Recovering(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not (reply.text and reply.is_usable and may_call(request)):
+        if not (reply.is_usable and may_call(request)):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
         not_run = NAMED.findall(rest)
@@ -146,23 +145,8 @@ class Recovering(Dialect):
 
     def reader(self, request: Request) -> Reader:
         if may_call(request):
-            return CallTextReader()
+            return Reader(OPENERS)  # it waits from a possible call on
         return Reader()
 
 
 recovered = Recovering
-
-
-class CallTextReader(Reader):
-    """Passes a text on as it arrives. From a possible call on, it waits for the whole reply."""
-
-    def __init__(self) -> None:
-        super().__init__(OPENERS)
-        self._waits = False
-
-    def read(self, mark: str, part: str) -> list[Delta]:
-        if mark:
-            self._waits = True
-        if self._waits:
-            return []
-        return self.tell("answer", part, 0)
