@@ -15,7 +15,7 @@ Rule 4: the transcript keeps the model's own reply in `native`, and the model se
 The README of this folder says what is read, and what is not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pydantic
@@ -54,7 +54,10 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 KEYS = tuple(Plan.model_fields)
 # Characters, on local servers. (llama.cpp refuses a grammar with much longer ones.)
-LONGEST = {"reasoning": 300, "response": 600}
+BOUNDED = {
+    "reasoning": {"type": "string", "maxLength": 300},
+    "response": {"type": "string", "maxLength": 600},
+}
 LONGEST_ARGUMENT = 1000
 
 
@@ -72,9 +75,10 @@ class JsonPlan(Written):
         action, `"none"` for `response` alone. The reasoning is written before the decision.
         """
         branches = []
-        for tool in _possible(request):
-            name = {"type": "string", "enum": [tool.name]}  # Gemini does not know `const`
-            branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
+        for name, tool in _possible(request).items():
+            arguments = reduced(tool.parameters, strict=True)
+            # Gemini does not know `const`.
+            branches.append(_closed(tool={"type": "string", "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
         if _must_act(request):
             actions["minItems"] = 1
@@ -82,10 +86,10 @@ class JsonPlan(Written):
         if self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
+        if self.is_local:  # small models end a plan only if it is bounded
+            kinds |= BOUNDED
         parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
         if self.is_local:
-            for key in parts.keys() & LONGEST.keys():
-                parts[key] = {"type": "string", "maxLength": LONGEST[key]}
             return transformed(_closed(**parts), _bounded)
         return _closed(**parts)
 
@@ -127,7 +131,7 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
-        plan = _plan(text, request, self._keys(request))
+        plan = self._plan(text, request)
         answer = plan.response.strip()
         if request.tool_choice == "none":
             return Meaning(answer)
@@ -140,16 +144,23 @@ class JsonPlan(Written):
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
+    def _plan(self, text: str, request: Request) -> Plan:
+        """The plan in `text`. It may have other keys than this reply needs. Raises ModelMistake."""
+        missing = dict.fromkeys(self._keys(request))  # null, which is refused
+        try:
+            return Plan.model_validate(missing | _first_object(text, request))
+        except pydantic.ValidationError as error:
+            raise ModelMistake(problems(error)) from error
+
     def _check_amount(self, plan: Plan, request: Request) -> None:
         """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
-        if plan.actions:
-            if len(plan.actions) > 1:
-                raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-            if not plan.reasoning.strip():
-                raise ModelMistake("reasoning is blank; write down why, then act")
+        if len(plan.actions) > 1:
+            raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
+        if plan.actions and not plan.reasoning.strip():
+            raise ModelMistake("reasoning is blank; write down why, then act")
+        if plan.actions or request.tool_choice == "auto":
             return
-        may_leave = plan.task_complete and not _must_act(request)
-        if request.tool_choice != "auto" and not may_leave:
+        if _must_act(request) or not plan.task_complete:
             raise ModelMistake("actions: this turn asks for one")
 
     def reader(self, request: Request) -> Reader:
@@ -181,11 +192,12 @@ def _bounded(part: Json) -> Json:
     return part
 
 
-def _possible(request: Request) -> list[Tool]:
+def _possible(request: Request) -> dict[str, Tool]:
     """The tools that a plan may name. The think tool is none of them: it has its own keys."""
     tools = others(request.tools)
-    if isinstance(request.tool_choice, Force):
-        return [tool for tool in tools if tool.name == request.tool_choice.name]
+    match request.tool_choice:
+        case Force(forced):
+            return {name: tool for name, tool in tools.items() if name == forced}
     return tools
 
 
@@ -199,24 +211,13 @@ def _must_act(request: Request) -> bool:
 # Reading: text -> Plan -> calls.
 
 
-def _plan(text: str, request: Request, keys: Sequence[str]) -> Plan:
-    """The plan in `text`. It may have other keys than `keys`. Raises ModelMistake."""
-    missing = dict.fromkeys(keys)  # null, which is refused
-    found = missing | _first_object(text, request)
-    try:
-        return Plan.model_validate(found)
-    except pydantic.ValidationError as error:
-        raise ModelMistake(problems(error)) from error
-
-
-def _call(action: Action, tools: Sequence[Tool]) -> ToolCall:
+def _call(action: Action, tools: Mapping[str, Tool]) -> ToolCall:
     """An action as a call, without the nulls that mean "left out". Raises ModelMistake."""
-    for tool in tools:
-        if tool.name == action.tool:
-            schema = reduced(tool.parameters, strict=False)
-            return ToolCall("", tool.name, without_nulls(action.arguments, schema))
-    names = ", ".join([tool.name for tool in tools])
-    raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
+    tool = tools.get(action.tool)
+    if tool is None:
+        raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{', '.join(tools)}]")
+    schema = reduced(tool.parameters, strict=False)
+    return ToolCall("", tool.name, without_nulls(action.arguments, schema))
 
 
 def _first_object(text: str, request: Request) -> Json:
@@ -237,23 +238,20 @@ def without_nulls(value: Any, schema: Json) -> Any:
     union, the branch of a value is the first one for a list, or with all keys of the object.
     """
     for branch in schema.get("anyOf", [schema]):
-        if isinstance(value, list) and "items" in branch:
-            return [without_nulls(item, branch["items"]) for item in value]
-        if isinstance(value, dict):
-            inner = branch.get("additionalProperties")
-            if inner:
-                return {key: without_nulls(item, inner) for key, item in value.items()}
-            if value.keys() <= branch.get("properties", {}).keys():
-                return _given(value, branch)
+        match value, branch:
+            case list(), {"items": items}:
+                return [without_nulls(item, items) for item in value]
+            case dict(), {"additionalProperties": dict(others)}:
+                return {key: without_nulls(item, others) for key, item in value.items()}
+            case dict(), {"properties": known, "required": required} if (
+                value.keys() <= known.keys()
+            ):
+                kept = {}
+                for key, item in value.items():
+                    if item is not None or key in branch["required"]:
+                        kept[key] = without_nulls(item, known[key])
+                return kept
     return value
-
-
-def _given(value: Json, schema: Json) -> Json:
-    kept = {}
-    for key, item in value.items():
-        if item is not None or key in schema["required"]:
-            kept[key] = without_nulls(item, schema["properties"][key])
-    return kept
 
 
 # Streaming: text -> Deltas.

@@ -87,7 +87,7 @@ class Written(Dialect):
             say(conversation, self.choice(request.tool_choice))
             path = Path(__file__).with_name(f"{self.key}.md")
             prompt = Template(path.read_text(encoding="utf-8"))
-            tools = "\n".join([_described(tool) for tool in others(request.tools)])
+            tools = "\n".join([_described(tool) for tool in others(request.tools).values()])
             signal = ""
             if signals(request.tools):
                 signal = self.signal
@@ -145,23 +145,21 @@ class Written(Dialect):
             match message:
                 case User(text=text):
                     say(conversation, text)
+                case ToolResult(name=messages.THINK_NAME, content=content):
+                    say(conversation, content)  # the model does not know it as a tool
                 case ToolResult(content=content) if call:
-                    say(conversation, _reported(call, content))
+                    arguments = json_text(call.arguments)
+                    say(conversation, f"Observation ({call.name} {arguments}): {content}")
                 case Assistant(native={self.key: own}):
+                    reply = messages.from_json(own)
+                    assert isinstance(reply, Assistant)
                     say(conversation, self.choice(message.tool_choice))
-                    conversation.append(own_words(own))
+                    conversation.append(reply)
                 case Assistant():
                     words = self.write(message)
                     reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
                     conversation.append(reply)
         return conversation
-
-
-def own_words(native: Json) -> Assistant:
-    """The model's own reply, out of `native`."""
-    reply = messages.from_json(native)
-    assert isinstance(reply, Assistant)
-    return reply
 
 
 def say(conversation: list[User | Assistant], text: str) -> None:
@@ -179,12 +177,6 @@ def _described(tool: Tool) -> str:
     )
 
 
-def _reported(call: ToolCall, content: str) -> str:
-    if call.name == THINK_NAME:  # the model does not know it as a tool
-        return content
-    return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
-
-
 def kind_of_notes(request: Request) -> Kind:
     """The kind of the notes in a reply: a thought, or else thinking."""
     names = [tool.name for tool in request.tools]
@@ -198,9 +190,9 @@ def signals(tools: Sequence[Tool]) -> bool:
     return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
 
 
-def others(tools: Sequence[Tool]) -> list[Tool]:
-    """All tools but think."""
-    return [tool for tool in tools if tool.name != THINK_NAME]
+def others(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """All tools but think, by their names."""
+    return {tool.name: tool for tool in tools if tool.name != THINK_NAME}
 
 
 def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
@@ -212,10 +204,11 @@ def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
 
 def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     """Raises ModelMistake for a call of a tool that changes something."""
+    by_name = others(tools)
     for call in calls:
-        for tool in others(tools):
-            if tool.name == call.name and not tool.read_only:
-                raise ModelMistake(
-                    f"{tool.name} was not run: your reply has other text beside the call; to run "
-                    "it, write it alone"
-                )
+        tool = by_name.get(call.name)
+        if tool and not tool.read_only:
+            raise ModelMistake(
+                f"{tool.name} was not run: your reply has other text beside the call; to run it, "
+                "write it alone"
+            )
