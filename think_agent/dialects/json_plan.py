@@ -15,12 +15,13 @@ Rule 4: the transcript keeps the model's own reply in `native`, and the model se
 The README of this folder says what is read, and what is not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 
-from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
@@ -28,7 +29,7 @@ from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake, Tool
-from ..wire.forms import has_acted
+from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
 from .base import Reader, joined, may_call, wants_to_leave
@@ -43,7 +44,7 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
-    """All that a reply may have; `_keys` says which keys it has."""
+    """All that a reply may have; a `Form` says which keys it has."""
 
     understanding: str = ""
     reasoning: str = ""
@@ -54,11 +55,20 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 KEYS = tuple(Plan.model_fields)
 # Characters, on local servers. (llama.cpp refuses a grammar with much longer ones.)
-BOUNDED = {
-    "reasoning": {"type": "string", "maxLength": 300},
-    "response": {"type": "string", "maxLength": 600},
-}
+BOUNDED = {"reasoning": {**TEXT, "maxLength": 300}, "response": {**TEXT, "maxLength": 600}}
 LONGEST_ARGUMENT = 1000
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a reply to one request has to have (rule 1). `tools` are those that it may name, without
+    the think tool, which has its own keys.
+    """
+
+    choice: ToolChoice
+    keys: Sequence[str]
+    tools: Mapping[str, Tool]
+    must_act: bool = False
 
 
 class JsonPlan(Written):
@@ -71,16 +81,14 @@ class JsonPlan(Written):
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def schema(self, request: Request) -> Json:
-        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
-        action, `"none"` for `response` alone. The reasoning is written before the decision.
-        """
+        form = self._form(request)
         branches = []
-        for name, tool in _possible(request).items():
+        for name, tool in form.tools.items():
             arguments = reduced(tool.parameters, strict=True)
             # Gemini does not know `const`.
             branches.append(_closed(tool={"type": "string", "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
-        if _must_act(request):
+        if form.must_act:
             actions["minItems"] = 1
         # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
         if self.name != "anthropic":
@@ -88,25 +96,37 @@ class JsonPlan(Written):
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         if self.is_local:  # small models end a plan only if it is bounded
             kinds |= BOUNDED
-        parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
+        plan = _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
         if self.is_local:
-            return transformed(_closed(**parts), _bounded)
-        return _closed(**parts)
+            return transformed(plan, _bounded)
+        return plan
 
-    def _keys(self, request: Request) -> list[str]:
-        """The keys of a reply, in the order of writing."""
+    def _form(self, request: Request) -> Form:
+        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
+        action, `"none"` for `response` alone. The reasoning is written before the decision.
+        """
+        choice = request.tool_choice
         keys = list(KEYS)
-        if request.tool_choice == "none":
-            return ["response"]
-        if request.tool_choice == Force(THINK_NAME):
-            keys = keys[:2]
-            if signals(request.tools) and has_acted(request.messages):
-                keys.append("task_complete")
-        elif not _possible(request):
+        tools = others(request.tools)
+        must_act = False
+        match choice:
+            case "none":
+                return Form(choice, ["response"], tools)
+            case "required":
+                must_act = not signals(request.tools)  # the exit signal is enough
+            case Force("think"):
+                tools = {}
+                keys.remove("response")
+                if not signals(request.tools) or not has_acted(request.messages):
+                    keys.remove("task_complete")
+            case Force(name):
+                tools = {name: tools[name]}
+                must_act = True
+        if not tools:
             keys.remove("actions")
         if self.is_local:
             keys.remove("understanding")
-        return keys
+        return Form(choice, keys, tools, must_act)
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -131,37 +151,18 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
-        plan = self._plan(text, request)
+        form = self._form(request)
+        plan = _plan(text, form)
         answer = plan.response.strip()
-        if request.tool_choice == "none":
+        if form.choice == "none":
             return Meaning(answer)
 
-        tools = _possible(request)
-        calls = [_call(action, tools) for action in plan.actions]
-        if tools:
-            self._check_amount(plan, request)
+        calls = [_call(action, form.tools) for action in plan.actions]
+        if form.tools:
+            _check_amount(plan, form)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
-
-    def _plan(self, text: str, request: Request) -> Plan:
-        """The plan in `text`. It may have other keys than this reply needs. Raises ModelMistake."""
-        missing = dict.fromkeys(self._keys(request))  # null, which is refused
-        try:
-            return Plan.model_validate(missing | _first_object(text, request))
-        except pydantic.ValidationError as error:
-            raise ModelMistake(problems(error)) from error
-
-    def _check_amount(self, plan: Plan, request: Request) -> None:
-        """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
-        if len(plan.actions) > 1:
-            raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-        if plan.actions and not plan.reasoning.strip():
-            raise ModelMistake("reasoning is blank; write down why, then act")
-        if plan.actions or request.tool_choice == "auto":
-            return
-        if _must_act(request) or not plan.task_complete:
-            raise ModelMistake("actions: this turn asks for one")
 
     def reader(self, request: Request) -> Reader:
         if may_call(request):
@@ -187,28 +188,46 @@ def _closed(**properties: Json) -> Json:
 
 def _bounded(part: Json) -> Json:
     """A free text of an action, with a bound."""
-    if part.get("type") == "string" and part.keys() <= {"type", "description"}:
-        return {**part, "maxLength": LONGEST_ARGUMENT}
+    if part == TEXT:
+        return {**TEXT, "maxLength": LONGEST_ARGUMENT}
     return part
 
 
-def _possible(request: Request) -> dict[str, Tool]:
-    """The tools that a plan may name. The think tool is none of them: it has its own keys."""
-    tools = others(request.tools)
-    match request.tool_choice:
-        case Force(forced):
-            return {name: tool for name, tool in tools.items() if name == forced}
-    return tools
-
-
-def _must_act(request: Request) -> bool:
-    """Does this request need an action?"""
-    if request.tool_choice == "required":
-        return not signals(request.tools)  # the exit signal is enough
-    return isinstance(request.tool_choice, Force)
-
-
 # Reading: text -> Plan -> calls.
+
+
+def _plan(text: str, form: Form) -> Plan:
+    """The plan in `text`. It may have other keys than its form. Raises ModelMistake."""
+    missing = dict.fromkeys(form.keys)  # null, which is refused
+    try:
+        return Plan.model_validate(missing | _first_object(text, form))
+    except pydantic.ValidationError as error:
+        raise ModelMistake(problems(error)) from error
+
+
+def _first_object(text: str, form: Form) -> Json:
+    """The first JSON object in `text` with a key of a plan. Without one, plain text is the
+    response where a response is due. Raises ModelMistake.
+    """
+    for value in json_objects(text):
+        if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
+            return value
+    is_attempt = text.lstrip().startswith(("{", "`"))
+    if form.choice == "none" and not is_attempt:
+        return {"response": text}
+    raise ModelMistake("there is no JSON object in it, or none that can be read")
+
+
+def _check_amount(plan: Plan, form: Form) -> None:
+    """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
+    if len(plan.actions) > 1:
+        raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
+    if plan.actions and not plan.reasoning.strip():
+        raise ModelMistake("reasoning is blank; write down why, then act")
+    if plan.actions or form.choice == "auto":
+        return
+    if form.must_act or not plan.task_complete:
+        raise ModelMistake("actions: this turn asks for one")
 
 
 def _call(action: Action, tools: Mapping[str, Tool]) -> ToolCall:
@@ -218,19 +237,6 @@ def _call(action: Action, tools: Mapping[str, Tool]) -> ToolCall:
         raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{', '.join(tools)}]")
     schema = reduced(tool.parameters, strict=False)
     return ToolCall("", tool.name, without_nulls(action.arguments, schema))
-
-
-def _first_object(text: str, request: Request) -> Json:
-    """The first JSON object in `text` with a key of a plan. Without one, plain text is the
-    response where a response is due. Raises ModelMistake.
-    """
-    for value in json_objects(text):
-        if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
-            return value
-    is_attempt = text.lstrip().startswith(("{", "`"))
-    if request.tool_choice == "none" and not is_attempt:
-        return {"response": text}
-    raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
 def without_nulls(value: Any, schema: Json) -> Any:
@@ -243,9 +249,7 @@ def without_nulls(value: Any, schema: Json) -> Any:
                 return [without_nulls(item, items) for item in value]
             case dict(), {"additionalProperties": dict(others)}:
                 return {key: without_nulls(item, others) for key, item in value.items()}
-            case dict(), {"properties": known, "required": required} if (
-                value.keys() <= known.keys()
-            ):
+            case dict(), {"properties": known} if value.keys() <= known.keys():
                 kept = {}
                 for key, item in value.items():
                     if item is not None or key in branch["required"]:
