@@ -37,19 +37,16 @@ def look_up(order_id: str, with_address: bool) -> None:
 
 WITHOUT_TOOLS = Request(
     (
-        User("I have not heard from you for a while. Where is the parcel with my order number 7?"),
-        Assistant(tool_calls=(ToolCall("call_0", "look_up", {"order_id": "7"}),)),
-        ToolResult(
-            "call_0",
-            "look_up",
-            "Order number 7 was sent on Monday of last week and reached the depot on Wednesday. "
-            "It was brought to the house on Friday, where nobody opened. Since then it waits at "
-            "the post office, where it can be had until the end of the month.",
+        User(
+            "I have not heard from you for a while. Where is the parcel with my order number 7? It "
+            "was sent on Monday of last week and reached the depot on Wednesday. It was brought to "
+            "the house on Friday, where nobody opened. Since then it waits at the post office, "
+            "where it can be had until the end of the month."
         ),
         Assistant(
-            tool_calls=(ToolCall("call_1", THINK_NAME, {"thought": "A heron would find it."}),)
+            tool_calls=(ToolCall("call_0", THINK_NAME, {"thought": "A heron would find it."}),)
         ),
-        ToolResult("call_1", THINK_NAME, "Thought recorded."),
+        ToolResult("call_0", THINK_NAME, "Thought recorded."),
     ),
     system="You are the kestrel of this post office.",
     max_output_tokens=1,

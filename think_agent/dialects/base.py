@@ -10,15 +10,14 @@ Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async c
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
 from ..streaming import Delta, whole_call
-from ..think import should_continue
-from ..wire.pieces import Marks, Part, Splitter, marks
+from ..wire.pieces import Marks, Splitter, marks
 
 
 class Wrapper(Model):
@@ -64,7 +63,6 @@ class Wrapper(Model):
         self.inner.check()
 
 
-NO_REPLY = Assistant()
 NO_MARKS = marks(none=[["(?!)"]])
 Kind = Literal["thinking", "thought", "answer"]
 Event = Delta | Assistant
@@ -74,12 +72,12 @@ class Reader:
     """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
 
     The `known` marks divide it into parts. This class takes a part for the answer, until the first
-    mark: from there on it waits for the whole reply. A subclass makes other Deltas (`read`).
+    mark: from there on it `waits` for the whole reply. A subclass makes other Deltas (`read`).
     """
 
-    def __init__(self, known: Marks = NO_MARKS) -> None:
+    def __init__(self, known: Marks = NO_MARKS, *, waits: bool = False) -> None:
         self._splitter = Splitter(known)
-        self._waits = False
+        self._waits = waits
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
 
     def read(self, mark: str, part: str) -> Iterable[Delta]:
@@ -91,32 +89,23 @@ class Reader:
         return self.tell("answer", part, 0)
 
     def feed(self, text: str) -> Iterable[Delta]:
-        return self._deltas(self._splitter.feed(text))
+        for mark, part in self._splitter.feed(text):
+            yield from self.read(mark, part)
 
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        """The Deltas of what was held back, and of the rest of the answer in `reply`, which is the
-        reply that was read from the text.
-        """
-        deltas = self._deltas(self._splitter.close())
+    def close(self, reply: Assistant) -> Iterable[Delta]:
+        """The rest of the answer in `reply`, which is the reply that was read from the text."""
         text = reply.text[self.texts["answer"].told :]
         if text and reply.is_usable:
-            deltas.append(Delta("answer", text))
-        return deltas
+            yield Delta("answer", text)
 
-    def tell(self, kind: Kind, piece: str, part: object) -> list[Delta]:
-        """The Deltas of a piece of text; `part` as for a Trimmer."""
+    def tell(self, kind: Kind, piece: str, part: object) -> Iterable[Delta]:
+        """The Delta of a piece of text, if one is certain; `part` as for a Trimmer."""
         text = self.texts[kind].feed(piece, part)
-        if not text:
-            return []
+        name = ""
         if kind == "thought":
-            return [Delta(kind, text, THINK_NAME)]
-        return [Delta(kind, text)]
-
-    def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
-        deltas: list[Delta] = []
-        for mark, part in parts:
-            deltas += self.read(mark, part)
-        return deltas
+            name = THINK_NAME
+        if text:
+            yield Delta(kind, text, name)
 
 
 class Dialect(Wrapper):
@@ -203,11 +192,3 @@ def may_call(request: Request) -> bool:
 def noticed(reply: Assistant, notice: str) -> Assistant:
     """`reply` with another notice."""
     return replace(reply, notice=joined([reply.notice, notice], "; "))
-
-
-def wants_to_leave(reply: Assistant) -> bool:
-    """Does the last thought of this reply signal the exit?"""
-    for call in reversed(reply.tool_calls):
-        if call.name == THINK_NAME:
-            return should_continue(call) is False
-    return False

@@ -27,12 +27,12 @@ from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
 from ..text import json_text
-from ..think import thought
+from ..think import should_continue, thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Reader, joined, may_call, wants_to_leave
+from .base import Reader, joined, may_call
 from .written import Meaning, Written, kind_of_notes, others, signals
 
 
@@ -134,15 +134,17 @@ class JsonPlan(Written):
             return reply.text
         notes = []
         actions = []
+        is_complete = False
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
                 notes.append(thought(call))
+                is_complete = should_continue(call) is False
             else:
                 actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {
             "understanding": "",
             "reasoning": joined(notes),
-            "task_complete": wants_to_leave(reply),
+            "task_complete": is_complete,
             "actions": actions,
             "response": reply.text,
         }

@@ -20,7 +20,6 @@ import re
 from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
-from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake
@@ -82,30 +81,20 @@ class React(Written):
             return Meaning(joined([words, answer]), notes)
 
         calls, beside = _calls(work)
-        if not any([notes, answer, calls]):
+        if answer and not calls:
+            return Meaning(answer, notes, is_leaving=True)
+        if not notes and not calls:
             raise ModelMistake("it has no label with a text after it that could be acted on")
         is_form = re.fullmatch(FORM, work) is not None and "```" not in notes
+        # An answer beside a call was written before there was a result.
         is_alone = is_form and beside + answer == ""
-        if calls:
-            answer = ""  # it was written before there was a result
-        if answer:
-            words = answer
-        return Meaning(words, notes, calls, bool(answer), is_alone)
+        return Meaning(words, notes, calls, is_alone=is_alone)
 
     def reader(self, request: Request) -> Reader:
-        return Waiting()
+        return Reader(waits=True)  # only native thinking streams
 
 
 react = React
-
-
-class Waiting(Reader):
-    """Makes no Deltas of a text as it arrives: they come when the reply has been read. (Native
-    thinking streams.)
-    """
-
-    def feed(self, text: str) -> list[Delta]:
-        return []
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -17,7 +17,6 @@ same: the text is read again. The README of this folder says what is a tag, and 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from ..messages import Assistant
 from ..model import Model, Request
@@ -45,7 +44,6 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
-@cache
 def _marks(names: Sequence[str]) -> Marks:
     written = []
     for name in names:
@@ -92,6 +90,11 @@ class TagParser(Reader):
         if kind == "answer":
             self._follow_code(mark, part)
         return self.tell(kind, part, self._part)
+
+    def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
+        """The Deltas of what was held back."""
+        for mark, part in self._splitter.close():
+            yield from self.read(mark, part)
 
     def _counts(self, name: str) -> bool:
         """Is this tag no text here? In code every tag is text; in thinking, all but its own."""
