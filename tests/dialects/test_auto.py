@@ -39,6 +39,7 @@ from think_agent.dialects.auto import (
     WHOLE,
     WITH_TOOLS,
     WITHOUT_TOOLS,
+    hides,
     not_rendered,
     tools_are_shown,
 )
@@ -119,8 +120,8 @@ def test_a_run_asks_the_server_once_in_every_way(way, renders):
 def test_a_rendered_prompt_says_what_is_hidden(template, what):
     with serve(OllamaServer(template=template), on_sight) as running:
         model = connect("ollama:m", base_url=running.url)
-        assert model.hidden() == what
-        assert connect("ollama:m", base_url=running.url).hidden() == what
+        assert model.trouble() == hides(what)
+        assert connect("ollama:m", base_url=running.url).trouble() == hides(what)
         assert running.requests == []
 
 
@@ -349,21 +350,21 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
 
     with serve(Dropping(), says("Hm.")) as running:
         model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
-        assert model.hidden() == "the tools"
-        assert model.hidden() == "the tools"
+        assert model.trouble() == hides("the tools")
+        assert model.trouble() == hides("the tools")
         assert len(running.requests) == 2
     official = connect("openai:gpt-6-luna", api_key="k")
-    assert not in_dialect(official, "auto").hidden()  # no request is made
+    assert not in_dialect(official, "auto").trouble()  # no request is made
 
 
-def test_check_asks_and_a_greeting_does_not():
+def test_a_greeting_asks_nothing_and_a_result_asks_once():
     server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
     with serve(server, on_sight) as running:
         model = in_dialect(connect("ollama:checked", base_url=running.url), "auto")
+        model.check()
         assert desk(model, Shop(), "never").run("Hello!").turn.replies[0].dialect == ""
         before = len(running.requests)
-        model.check()
-        model.check()
+        assert model.trouble() == model.trouble() == hides("the tools")
         assert len(running.requests) == before + 2
 
 
@@ -377,7 +378,7 @@ def test_a_server_that_does_not_count_is_asked_once_and_believed():
 
 def test_a_server_that_cannot_be_asked_is_believed():
     model = in_dialect(connect("ollama:m", base_url="http://127.0.0.1:9"), "auto")
-    assert not model.hidden()
+    assert not model.trouble()
 
 
 def test_an_async_caller_is_not_kept_waiting():

@@ -376,7 +376,7 @@ def test_auto_finds_out_what_the_template_does_with_the_tools(over, url, url_wit
     """From the server's own counts. The refund desk then speaks a dialect in which it sees them."""
     for address, dialect in ((url, "json"), (url_with_tools, "")):
         model = in_dialect(over(address), "auto")
-        assert (model.hidden() == "") == (dialect == "")
+        assert (model.trouble() == "") == (dialect == "")
         tools = (THINK, *Shop().tools())
         reply = model.complete(Request(NOTES, tools, max_output_tokens=40))  # behind a result
         assert reply.dialect == dialect

@@ -14,7 +14,7 @@ The README of `providers/` lists templates that hide something.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -26,6 +26,8 @@ from ..think import THINK
 from ..tools import tool
 from .base import Dialect, Event, noticed
 from .json_plan import json_plan
+
+NO_TOOLS = "it has no tool calling"
 
 
 @tool(read_only=True)
@@ -83,15 +85,21 @@ def not_rendered(prompt: str) -> str:
     return ", ".join([what for what, word in SHOWN.items() if word not in prompt])
 
 
+def hides(what: str) -> str:
+    """The trouble with a template that hides something."""
+    if not what:
+        return ""
+    return f"its server's template hides {what} behind a tool result"
+
+
 class Auto(Dialect):
     """`in_dialect(model, "auto")`."""
 
     def __init__(self, inner: Model) -> None:
         super().__init__(inner)
         self._in_json = json_plan(inner)
-        self._has_no_tools = False  # has its server said so?
         self._renders = True  # False: its server has shown no prompt, so tokens are counted
-        self._hidden: str | None = None  # None: it is not known yet
+        self._trouble: str | None = None  # of `trouble`; None: it is not known yet
 
     # A request that is refused because the model cannot call tools is asked again, in json.
 
@@ -99,14 +107,14 @@ class Auto(Dialect):
         try:
             return super().complete(request)
         except ToolsUnsupported:
-            self._has_no_tools = True
+            self._trouble = NO_TOOLS
         return super().complete(request)
 
     async def acomplete(self, request: Request) -> Assistant:
         try:
             return await super().acomplete(request)
         except ToolsUnsupported:
-            self._has_no_tools = True
+            self._trouble = NO_TOOLS
         return await super().acomplete(request)
 
     def stream(self, request: Request) -> Iterator[Event]:
@@ -114,7 +122,7 @@ class Auto(Dialect):
             yield from super().stream(request)
             return
         except ToolsUnsupported:
-            self._has_no_tools = True
+            self._trouble = NO_TOOLS
         yield from super().stream(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
@@ -123,37 +131,34 @@ class Auto(Dialect):
                 yield event
             return
         except ToolsUnsupported:
-            self._has_no_tools = True
+            self._trouble = NO_TOOLS
         async for event in super().astream(request):
             yield event
 
     def check(self) -> None:
-        """Checks the model, and finds out about its tools what a run would find out."""
-        try:
+        with suppress(ToolsUnsupported):  # it speaks json then
             self.inner.check()
-        except ToolsUnsupported:
-            return
-        self.hidden()
 
-    def hidden(self, request: Request = WITH_TOOLS) -> str:
-        """What the server's template hides from the model after a tool result, such as "the tools".
-        Empty if it hides nothing, or if that cannot be found out (before the deadline of the
-        `request`). It is asked once. To count takes two requests, so that is done only for a
-        `request` that ends with a result, and may call a tool.
+    def trouble(self, request: Request = WITH_TOOLS) -> str:
+        """Why native tool calling does not work on this server. Empty if it does, or if that cannot
+        be found out (before the deadline of the `request`).
+
+        The server is asked once. To count takes two requests, so that is done only for a `request`
+        that ends with a tool result and may call a tool.
         """
-        if self.is_local and self._hidden is None:
+        if self.is_local and self._trouble is None:
             with suppress(ModelError):  # the run will have it, too
-                self._hidden = self._found_out(request)
-        return self._hidden or ""
+                self._trouble = self._found_out(request)
+        return self._trouble or ""
 
     def _found_out(self, request: Request) -> str | None:
-        """`hidden`, by a question to the server. None: it is not the time to count."""
+        """`trouble`, by a question to the server. None: it is not the time to count."""
         server: Any = self.inner
         with_tools = replace(WITH_TOOLS, deadline=request.deadline)
         if self._renders:
             prompt = server.rendered(with_tools)
             if prompt is not None:
-                return not_rendered(prompt)
+                return hides(not_rendered(prompt))
             self._renders = False
 
         is_behind = isinstance(request.messages[-1], ToolResult)
@@ -163,7 +168,7 @@ class Auto(Dialect):
         before = server.complete(replace(with_tools, tools=()))
         after = server.complete(with_tools)
         if tools_are_shown(before, after) is False:
-            return "the tools"
+            return hides("the tools")
         return ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
@@ -185,28 +190,23 @@ class Auto(Dialect):
         if not request.tools or any(reply.signed for reply in replies):
             return ""
 
-        slip = self._slip_in(replies)
-        if slip:
-            return slip
-        hidden = self.hidden(request)
-        if hidden:
-            return f"its server's template hides {hidden} behind a tool result"
-        return ""
-
-    def _slip_in(self, replies: Sequence[Assistant]) -> str:
-        """How tool calling has failed; empty if it has not. (Providers name a model in many ways,
-        such as the path of a file. So a slip of another model of the same provider counts, too.)
-        """
-        if self._has_no_tools:
-            return "it has no tool calling"
         for reply in replies:
-            if reply.dialect or reply.provider != self.name:
-                continue
-            if any(call.recovered for call in reply.tool_calls):
-                return "it wrote a call as text"
-            if reply.stop_reason == "malformed" and not reply.tool_calls:
-                return "its server could not read a call of it"
+            if reply.provider == self.name and _slip(reply):
+                return _slip(reply)
+        return self.trouble(request)
+
+
+def _slip(reply: Assistant) -> str:
+    """How tool calling has failed in a reply; empty if it has not. (Providers name a model in many
+    ways, such as the path of a file. So a slip of another model of the provider counts, too.)
+    """
+    if reply.dialect:
         return ""
+    if any(call.recovered for call in reply.tool_calls):
+        return "it wrote a call as text"
+    if reply.stop_reason == "malformed" and not reply.tool_calls:
+        return "its server could not read a call of it"
+    return ""
 
 
 def _replies(request: Request) -> list[Assistant]:

@@ -79,9 +79,9 @@ class TagParser(Reader):
     def read(self, mark: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
         kind = self._kind
-        if mark == "tag":
+        if mark == "tag" and not self._code:  # in code, every tag is text
             name = part.strip("</ >").casefold()
-            if self._counts(name):
+            if not self._open or name == self._open[0]:  # in thinking, every other tag is text
                 self._obey(name, closing="/" in part)
                 if self._kind != kind:
                     self._part += 1
@@ -95,12 +95,6 @@ class TagParser(Reader):
         """The Deltas of what was held back."""
         for mark, part in self._splitter.close():
             yield from self.read(mark, part)
-
-    def _counts(self, name: str) -> bool:
-        """Is this tag no text here? In code every tag is text; in thinking, all but its own."""
-        if self._code:
-            return False
-        return not self._open or name == self._open[0]
 
     def _obey(self, name: str, *, closing: bool) -> None:
         if name in self._answers:

@@ -15,7 +15,7 @@ The README of this folder says what is read, and what is not.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -52,13 +52,13 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     known = [tool.name for tool in tools]
     written = text.partition("<tool_response>")[0]  # an invented one
     for opener in islice(OPENERS[0].finditer(written), TRIES):
-        calls = _calls_to_the_end(written, opener.start(), known)
-        if calls:
+        calls = _calls_to_the_end(written, opener.start())
+        if calls and all(call.name in known for call in calls):  # rule 1
             return tuple(calls), written[: opener.start()].rstrip()
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCall]:
+def _calls_to_the_end(text: str, at: int) -> list[ToolCall]:
     """The calls from `at` on; none if there is anything else. Markup may stay open: servers take
     closing tags for stop words, and leave there the tokens with which models end their turn.
     """
@@ -74,7 +74,7 @@ def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCa
         if not isinstance(value, list):
             value = [value]
         for item in value:
-            call = _call(item, known)
+            call = _call(item)
             if call is None:
                 return []
             calls.append(call)
@@ -105,9 +105,9 @@ def _parameter(text: str) -> Any:
     return text.strip()
 
 
-def _call(value: Any, known: Collection[str]) -> ToolCall | None:
-    """A JSON value as a call, if it is one. (With any other key it is something else, such as a
-    tool's description.)
+def _call(value: Any) -> ToolCall | None:
+    """A JSON value as a call, if it has the form of one. (With any other key it is something else,
+    such as a tool's description.)
     """
     match value:
         case {"name": str(name), "arguments": dict(arguments), **rest} | {
@@ -115,7 +115,7 @@ def _call(value: Any, known: Collection[str]) -> ToolCall | None:
             "parameters": dict(arguments),
             **rest,
         }:
-            if name in known and rest.keys() <= BESIDE:
+            if rest.keys() <= BESIDE:
                 return ToolCall("", name, arguments, recovered=True)
     return None
 

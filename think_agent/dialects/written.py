@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
-from .. import messages
 from ..messages import (
     CARRIED,
     THINK_NAME,
@@ -25,6 +24,9 @@ from ..messages import (
     ToolChoice,
     ToolResult,
     User,
+    from_json,
+    pairs,
+    to_json,
 )
 from ..model import Model, Request
 from ..text import json_text
@@ -106,7 +108,7 @@ class Written(Dialect):
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
-        native = {self.key: messages.to_json(reply)}
+        native = {self.key: to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
         if not reply.is_usable or not request.tools:
             return reply
@@ -141,17 +143,17 @@ class Written(Dialect):
         observations.
         """
         conversation: list[User | Assistant] = []
-        for message, call in messages.pairs(sendable(request.messages, self.name, self.dialect)):
+        for message, call in pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
                 case User(text=text):
                     say(conversation, text)
-                case ToolResult(name=messages.THINK_NAME, content=content):
+                case ToolResult(name="think", content=content):
                     say(conversation, content)  # the model does not know it as a tool
                 case ToolResult(content=content) if call:
                     arguments = json_text(call.arguments)
                     say(conversation, f"Observation ({call.name} {arguments}): {content}")
                 case Assistant(native={self.key: own}):
-                    reply = messages.from_json(own)
+                    reply = from_json(own)
                     assert isinstance(reply, Assistant)
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(reply)
