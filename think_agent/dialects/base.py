@@ -10,14 +10,14 @@ Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async c
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
 from ..streaming import Delta, whole_call
-from ..wire.pieces import Marks, Splitter, marks
+from ..wire.pieces import JsonReader, Splitter
 
 
 class Wrapper(Model):
@@ -63,7 +63,6 @@ class Wrapper(Model):
         self.inner.check()
 
 
-NO_MARKS = marks(none=[["(?!)"]])
 Kind = Literal["thinking", "thought", "answer"]
 Event = Delta | Assistant
 
@@ -71,26 +70,28 @@ Event = Delta | Assistant
 class Reader:
     """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
 
-    The `known` marks divide it into parts. This class takes a part for the answer, until the first
-    mark: from there on it `waits` for the whole reply. A subclass makes other Deltas (`read`).
+    `parts` divides it into parts with names: the strings of a JSON object by their keys, or marks
+    by their kinds, and "" for the text between them. `kinds` says which Deltas a part becomes. From
+    the first part of no kind on, it waits for the whole reply.
     """
 
-    def __init__(self, known: Marks = NO_MARKS, *, waits: bool = False) -> None:
-        self._splitter = Splitter(known)
-        self._waits = waits
+    def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
-
-    def read(self, mark: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part. `mark` is the kind of a mark, or "" for other text."""
-        if mark:
-            self._waits = True
-        if self._waits:
-            return []
-        return self.tell("answer", part, 0)
+        self._parts = parts
+        self._kinds = kinds
+        self._waits = False
 
     def feed(self, text: str) -> Iterable[Delta]:
-        for mark, part in self._splitter.feed(text):
-            yield from self.read(mark, part)
+        for name, part in self._parts.feed(text):
+            yield from self.read(name, part)
+
+    def read(self, name: str, part: str) -> Iterable[Delta]:
+        """The Deltas of a part."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            self._waits = True
+        elif not self._waits:
+            yield from self.tell(kind, part, name)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
         """The rest of the answer in `reply`, which is the reply that was read from the text."""
@@ -111,8 +112,9 @@ class Reader:
 class Dialect(Wrapper):
     """A model that is spoken to in a dialect. Its stream is translated, too."""
 
-    def reader(self, request: Request) -> Reader:
-        return Reader()
+    def reader(self, request: Request) -> Reader | None:
+        """A reader of the text that streams in. None: the text is passed on unchanged."""
+        return None
 
     def stream(self, request: Request) -> Iterator[Event]:
         model, asked = self.ask(request)
@@ -127,15 +129,16 @@ class Dialect(Wrapper):
             for translated in self._translated(event, request, reader):
                 yield translated
 
-    def _translated(self, event: Event, request: Request, reader: Reader) -> Iterable[Event]:
+    def _translated(self, event: Event, request: Request, reader: Reader | None) -> Iterable[Event]:
         """What an event of the inner model's stream becomes."""
         match event:
-            case Delta(kind="answer", text=text):
+            case Delta(kind="answer", text=text) if reader:
                 yield from reader.feed(text)
             case Assistant():
                 reply = self.read(event, request)
-                yield from reader.close(reply)
-                if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
+                if reader:
+                    yield from reader.close(reply)
+                if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
                         if call.name != THINK_NAME or not reader.texts["thought"].told:
                             yield from whole_call(call.name, call.arguments, number)
@@ -146,13 +149,13 @@ class Dialect(Wrapper):
 
 class Trimmer:
     """Trims a text as it arrives: whitespace at its end waits for more text. A new `part` begins
-    after a blank line, without the whitespace around it. Part 0 is no part.
+    after a blank line, without the whitespace around it. Part "" is no part.
     """
 
     def __init__(self) -> None:
         self.told = 0  # characters
         self.space = ""  # that waits
-        self._part: object = 0
+        self._part: object = ""
 
     def feed(self, text: str, part: object) -> str:
         """The text that is certain now."""

@@ -15,7 +15,7 @@ Rule 4: the transcript keeps the model's own reply in `native`, and the model se
 The README of this folder says what is read, and what is not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +25,13 @@ from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
-from ..streaming import Delta
 from ..text import json_text
 from ..think import should_continue, thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Reader, joined, may_call
+from .base import Kind, Reader, joined, may_call
 from .written import Meaning, Written, kind_of_notes, others, signals
 
 
@@ -166,10 +165,13 @@ class JsonPlan(Written):
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
-    def reader(self, request: Request) -> Reader:
-        if may_call(request):
-            return PlanReader(request)
-        return Reader()
+    def reader(self, request: Request) -> Reader | None:
+        if not may_call(request):
+            return None
+        notes = kind_of_notes(request)
+        # Plain text that is taken for the response comes at the end.
+        kinds: dict[str, Kind] = {"understanding": notes, "reasoning": notes, "response": "answer"}
+        return Reader(JsonReader(), kinds)
 
 
 json_plan = JsonPlan
@@ -258,25 +260,3 @@ def without_nulls(value: Any, schema: Json) -> Any:
                         kept[key] = without_nulls(item, known[key])
                 return kept
     return value
-
-
-# Streaming: text -> Deltas.
-
-
-class PlanReader(Reader):
-    """Makes Deltas of the notes and the response while a plan arrives. Plain text that is taken for
-    the response comes at the end.
-    """
-
-    def __init__(self, request: Request) -> None:
-        super().__init__()
-        self._json = JsonReader()
-        self._notes = kind_of_notes(request)
-
-    def feed(self, text: str) -> Iterator[Delta]:
-        for key, piece in self._json.feed(text):
-            match key:
-                case "response":
-                    yield from self.tell("answer", piece, key)
-                case "understanding" | "reasoning":
-                    yield from self.tell(self._notes, piece, key)

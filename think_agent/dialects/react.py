@@ -24,6 +24,7 @@ from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
+from ..wire.pieces import JsonReader
 from .base import Reader, joined
 from .written import Meaning, Written
 
@@ -91,7 +92,7 @@ class React(Written):
         return Meaning(words, notes, calls, is_alone=is_alone)
 
     def reader(self, request: Request) -> Reader:
-        return Reader(waits=True)  # only native thinking streams
+        return Reader(JsonReader(), kinds={})  # it waits: nothing here has a kind yet
 
 
 react = React

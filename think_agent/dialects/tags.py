@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, marks
+from ..wire.pieces import Marks, Splitter, marks
 from .base import Dialect, Kind, Reader, joined, told
 
 
@@ -60,7 +60,8 @@ class TagParser(Reader):
     """
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        super().__init__(_marks((*tags.thinking, *tags.answer)))
+        self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
+        super().__init__(self._splitter, {})
         self.unopened = ""
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
@@ -76,25 +77,25 @@ class TagParser(Reader):
             return "thinking"
         return self._outside
 
-    def read(self, mark: str, part: str) -> Iterable[Delta]:
+    def read(self, name: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
         kind = self._kind
-        if mark == "tag" and not self._code:  # in code, every tag is text
-            name = part.strip("</ >").casefold()
-            if not self._open or name == self._open[0]:  # in thinking, every other tag is text
-                self._obey(name, closing="/" in part)
+        if name == "tag" and not self._code:  # in code, every tag is text
+            tag = part.strip("</ >").casefold()
+            if not self._open or tag == self._open[0]:  # in thinking, every other tag is text
+                self._obey(tag, closing="/" in part)
                 if self._kind != kind:
                     self._part += 1
                 return []
 
         if kind == "answer":
-            self._follow_code(mark, part)
+            self._follow_code(name, part)
         return self.tell(kind, part, self._part)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
-        for mark, part in self._splitter.close():
-            yield from self.read(mark, part)
+        for name, part in self._splitter.close():
+            yield from self.read(name, part)
 
     def _obey(self, name: str, *, closing: bool) -> None:
         if name in self._answers:

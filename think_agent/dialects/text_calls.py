@@ -24,7 +24,7 @@ from ..messages import Assistant, ToolCall
 from ..model import Request
 from ..tools import Tool
 from ..wire.json_reading import json_at, json_value
-from ..wire.pieces import marks
+from ..wire.pieces import Splitter, marks
 from .base import Dialect, Reader, may_call, noticed
 
 TRIES = 20  # places where calls may begin: a hostile reply has more, and costs no more
@@ -143,10 +143,10 @@ class Recovering(Dialect):
                 reply = noticed(reply, notice)
         return replace(reply, text=rest)
 
-    def reader(self, request: Request) -> Reader:
+    def reader(self, request: Request) -> Reader | None:
         if may_call(request):
-            return Reader(OPENERS)  # it waits from a possible call on
-        return Reader()
+            return Reader(Splitter(OPENERS), {"": "answer"})  # it waits from a possible call on
+        return None
 
 
 recovered = Recovering
