@@ -120,8 +120,8 @@ def test_a_run_asks_the_server_once_in_every_way(way, renders):
 def test_a_rendered_prompt_says_what_is_hidden(template, what):
     with serve(OllamaServer(template=template), on_sight) as running:
         model = connect("ollama:m", base_url=running.url)
-        assert model.trouble() == hides(what)
-        assert connect("ollama:m", base_url=running.url).trouble() == hides(what)
+        assert model.trouble(WITH_TOOLS) == hides(what)
+        assert connect("ollama:m", base_url=running.url).trouble(WITH_TOOLS) == hides(what)
         assert running.requests == []
 
 
@@ -350,11 +350,11 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
 
     with serve(Dropping(), says("Hm.")) as running:
         model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
-        assert model.trouble() == hides("the tools")
-        assert model.trouble() == hides("the tools")
+        assert model.trouble(WITH_TOOLS) == hides("the tools")
+        assert model.trouble(WITH_TOOLS) == hides("the tools")
         assert len(running.requests) == 2
     official = connect("openai:gpt-6-luna", api_key="k")
-    assert not in_dialect(official, "auto").trouble()  # no request is made
+    assert not in_dialect(official, "auto").trouble(WITH_TOOLS)  # no request is made
 
 
 def test_a_greeting_asks_nothing_and_a_result_asks_once():
@@ -364,7 +364,7 @@ def test_a_greeting_asks_nothing_and_a_result_asks_once():
         model.check()
         assert desk(model, Shop(), "never").run("Hello!").turn.replies[0].dialect == ""
         before = len(running.requests)
-        assert model.trouble() == model.trouble() == hides("the tools")
+        assert model.trouble(WITH_TOOLS) == model.trouble(WITH_TOOLS) == hides("the tools")
         assert len(running.requests) == before + 2
 
 
@@ -378,7 +378,7 @@ def test_a_server_that_does_not_count_is_asked_once_and_believed():
 
 def test_a_server_that_cannot_be_asked_is_believed():
     model = in_dialect(connect("ollama:m", base_url="http://127.0.0.1:9"), "auto")
-    assert not model.trouble()
+    assert not model.trouble(WITH_TOOLS)
 
 
 def test_an_async_caller_is_not_kept_waiting():

@@ -95,11 +95,12 @@ def hides(what: str) -> str:
 class Auto(Dialect):
     """`in_dialect(model, "auto")`."""
 
+    _renders = True  # False: its server has shown no prompt, so tokens are counted
+    _trouble: str | None = None  # of `trouble`; None: it is not known yet
+
     def __init__(self, inner: Model) -> None:
         super().__init__(inner)
         self._in_json = json_plan(inner)
-        self._renders = True  # False: its server has shown no prompt, so tokens are counted
-        self._trouble: str | None = None  # of `trouble`; None: it is not known yet
 
     # A request that is refused because the model cannot call tools is asked again, in json.
 
@@ -139,7 +140,7 @@ class Auto(Dialect):
         with suppress(ToolsUnsupported):  # it speaks json then
             self.inner.check()
 
-    def trouble(self, request: Request = WITH_TOOLS) -> str:
+    def trouble(self, request: Request) -> str:
         """Why native tool calling does not work on this server. Empty if it does, or if that cannot
         be found out (before the deadline of the `request`).
 

@@ -37,7 +37,7 @@ class Wrapper(Model):
 
     def __getattr__(self, name: str) -> Any:
         """What only a provider has, such as Ollama's `window()`, is the inner model's."""
-        if name.startswith("_") or name == "inner":
+        if name == "inner":  # it is not there yet
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -75,11 +75,12 @@ class Reader:
     the first part of no kind on, it waits for the whole reply.
     """
 
+    _waits = False
+
     def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
         self._parts = parts
         self._kinds = kinds
-        self._waits = False
 
     def feed(self, text: str) -> Iterable[Delta]:
         for name, part in self._parts.feed(text):
@@ -152,10 +153,9 @@ class Trimmer:
     after a blank line, without the whitespace around it. Part "" is no part.
     """
 
-    def __init__(self) -> None:
-        self.told = 0  # characters
-        self.space = ""  # that waits
-        self._part: object = ""
+    told = 0  # characters
+    _space = ""  # that waits
+    _part: object = ""
 
     def feed(self, text: str, part: object) -> str:
         """The text that is certain now."""
@@ -164,14 +164,14 @@ class Trimmer:
             text = text.lstrip()
         body = text.rstrip()
         if not body:
-            self.space += text
+            self._space += text
             return ""
 
         if begins:
             self._part = part
-            self.space = "\n\n" if self.told else ""
-        certain = self.space + body
-        self.space = text[len(body) :]
+            self._space = "\n\n" if self.told else ""
+        certain = self._space + body
+        self._space = text[len(body) :]
         self.told += len(certain)
         return certain
 

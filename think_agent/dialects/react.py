@@ -17,7 +17,7 @@ The README of this folder says what is read, and what is not.
 
 import re
 
-from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
 from ..text import json_text
@@ -92,7 +92,7 @@ class React(Written):
         return Meaning(words, notes, calls, is_alone=is_alone)
 
     def reader(self, request: Request) -> Reader:
-        return Reader(JsonReader(), kinds={})  # it waits: nothing here has a kind yet
+        return Reader(JsonReader(), kinds={})  # it waits: only native thinking streams
 
 
 react = React
@@ -119,10 +119,10 @@ def _calls(work: str) -> tuple[list[ToolCall], str]:
         given = unfenced(given)
         if not given:
             given = "{}"
+        arguments: Json | str = given
         match json_at(given):
-            case (dict(arguments), end):
-                calls.append(ToolCall("", name, arguments))
+            case (dict(value), end):
+                arguments = value
                 beside += given[end:]
-            case _:  # the loop will say so
-                calls.append(ToolCall("", name, given))
+        calls.append(ToolCall("", name, arguments))  # the loop will say that text is no object
     return calls, beside

@@ -59,16 +59,17 @@ class TagParser(Reader):
     not opened. The thinking was then passed on as answer.
     """
 
+    unopened = ""
+    _part = 1  # the kind has not changed yet
+    _code = ""  # the backticks that opened the code we are in
+
     def __init__(self, tags: Tags = TAGS) -> None:
         self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
         super().__init__(self._splitter, {})
-        self.unopened = ""
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._part = 1  # the kind has not changed yet
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = self._plain  # the kind of text when none is open
-        self._code = ""  # the backticks that opened the code we are in
 
     @property
     def _kind(self) -> Kind:

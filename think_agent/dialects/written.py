@@ -158,9 +158,10 @@ class Written(Dialect):
                     say(conversation, self.choice(message.tool_choice))
                     conversation.append(reply)
                 case Assistant():
-                    words = self.write(message)
-                    reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
-                    conversation.append(reply)
+                    text = self.write(message)
+                    conversation.append(
+                        replace(message, text=text, tool_calls=(), native=None, dialect="")
+                    )
         return conversation
 
 
