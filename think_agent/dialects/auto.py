@@ -109,32 +109,30 @@ class Auto(Dialect):
             return super().complete(request)
         except ToolsUnsupported:
             self._trouble = NO_TOOLS
-        return super().complete(request)
+            return super().complete(request)
 
     async def acomplete(self, request: Request) -> Assistant:
         try:
             return await super().acomplete(request)
         except ToolsUnsupported:
             self._trouble = NO_TOOLS
-        return await super().acomplete(request)
+            return await super().acomplete(request)
 
     def stream(self, request: Request) -> Iterator[Event]:
         try:
             yield from super().stream(request)
-            return
         except ToolsUnsupported:
             self._trouble = NO_TOOLS
-        yield from super().stream(request)
+            yield from super().stream(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         try:
             async for event in super().astream(request):
                 yield event
-            return
         except ToolsUnsupported:
             self._trouble = NO_TOOLS
-        async for event in super().astream(request):
-            yield event
+            async for event in super().astream(request):
+                yield event
 
     def check(self) -> None:
         with suppress(ToolsUnsupported):  # it speaks json then

@@ -176,11 +176,6 @@ class Trimmer:
         return certain
 
 
-def told(deltas: Iterable[Delta], kind: Kind) -> str:
-    """The text of all Deltas of a kind."""
-    return "".join([delta.text for delta in deltas if delta.kind == kind])
-
-
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
     """The texts that are not empty, as one."""
     return apart.join([text for text in texts if text])

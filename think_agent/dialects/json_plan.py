@@ -153,7 +153,11 @@ class JsonPlan(Written):
         if not may_call(request):
             return Meaning(text)
         form = self._form(request)
-        plan = _plan(text, form)
+        missing = dict.fromkeys(form.keys)  # null, which is refused
+        try:  # it may have other keys than its form
+            plan = Plan.model_validate(missing | _first_object(text, form))
+        except pydantic.ValidationError as error:
+            raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
         if form.choice == "none":
             return Meaning(answer)
@@ -198,15 +202,6 @@ def _bounded(part: Json) -> Json:
 
 
 # Reading: text -> Plan -> calls.
-
-
-def _plan(text: str, form: Form) -> Plan:
-    """The plan in `text`. It may have other keys than its form. Raises ModelMistake."""
-    missing = dict.fromkeys(form.keys)  # null, which is refused
-    try:
-        return Plan.model_validate(missing | _first_object(text, form))
-    except pydantic.ValidationError as error:
-        raise ModelMistake(problems(error)) from error
 
 
 def _first_object(text: str, form: Form) -> Json:

@@ -75,7 +75,9 @@ class React(Written):
         return joined(lines, "\n")
 
     def understand(self, text: str, request: Request) -> Meaning:
-        work, answer = _parts(text)
+        known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
+        work, *final = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
+        answer = joined(final).strip()
         words = re.split(ANY, work)[0].strip()
         notes = joined([note.strip() for note in re.findall(THOUGHT, work)])
         if request.tool_choice == "none":
@@ -96,15 +98,6 @@ class React(Written):
 
 
 react = React
-
-
-def _parts(text: str) -> tuple[str, str]:
-    """The text before the Final Answer, and the Final Answer. From "Observation:" on the text is
-    invented, and is cut off.
-    """
-    known = re.split(LABEL % "observation", text)[0]
-    work, *answer = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
-    return work, joined(answer).strip()
 
 
 def _calls(work: str) -> tuple[list[ToolCall], str]:

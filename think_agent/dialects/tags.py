@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, Splitter, marks
-from .base import Dialect, Kind, Reader, joined, told
+from ..wire.pieces import Splitter, marks
+from .base import Dialect, Kind, Reader, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +44,6 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
-def _marks(names: Sequence[str]) -> Marks:
-    written = []
-    for name in names:
-        letters = [re.escape(letter) for letter in name]
-        written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
-    return marks(re.IGNORECASE, tag=written, code=["```", "`"])
-
-
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
@@ -64,7 +56,11 @@ class TagParser(Reader):
     _code = ""  # the backticks that opened the code we are in
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
+        written = []
+        for name in (*tags.thinking, *tags.answer):
+            letters = [re.escape(letter) for letter in name]
+            written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
+        self._splitter = Splitter(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
@@ -127,7 +123,9 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     deltas = [*parser.feed(text), *parser.close()]
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
-    return told(deltas, "thinking"), told(deltas, "answer")
+    thinking = [delta.text for delta in deltas if delta.kind == "thinking"]
+    answer = [delta.text for delta in deltas if delta.kind == "answer"]
+    return "".join(thinking), "".join(answer)
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:

@@ -38,7 +38,8 @@ OPENERS = marks(
 MARKUP = re.compile(r"(?:[\s;,]|<(?!function=)[^<>\s]*>|\[/?TOOL_CALLS\]|```(?:[\w-]*\s)?)*")
 PARAMETER = re.compile(r"(?s)<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*")
 HEAD = re.compile(r"(?:<function=)?([\w-]+)(?:>|\[ARGS\])\s*")
-BESIDE = {"type", "id"}  # further keys that a call may have
+# Further keys that a call may have. (With others it is something else, as a tool's description.)
+BESIDE = {"type", "id"}
 NAMED = re.compile(
     r'(?:<function=|\[TOOL_CALLS\]|"name"\s*:\s*")([\w-]+)'
     r'(?:>|\[ARGS\]|"\s*,\s*"(?:arguments|parameters)"\s*:)'
@@ -74,10 +75,15 @@ def _calls_to_the_end(text: str, at: int) -> list[ToolCall]:
         if not isinstance(value, list):
             value = [value]
         for item in value:
-            call = _call(item)
-            if call is None:
-                return []
-            calls.append(call)
+            match item:
+                case {"name": str(name), "arguments": dict(arguments), **others} | {
+                    "name": str(name),
+                    "parameters": dict(arguments),
+                    **others,
+                } if others.keys() <= BESIDE:
+                    calls.append(ToolCall("", name, arguments, recovered=True))
+                case _:
+                    return []
 
 
 def _block(text: str, at: int) -> tuple[Any, int] | None:
@@ -103,21 +109,6 @@ def _parameter(text: str) -> Any:
     if isinstance(value, (list, dict)):
         return value
     return text.strip()
-
-
-def _call(value: Any) -> ToolCall | None:
-    """A JSON value as a call, if it has the form of one. (With any other key it is something else,
-    such as a tool's description.)
-    """
-    match value:
-        case {"name": str(name), "arguments": dict(arguments), **rest} | {
-            "name": str(name),
-            "parameters": dict(arguments),
-            **rest,
-        }:
-            if rest.keys() <= BESIDE:
-                return ToolCall("", name, arguments, recovered=True)
-    return None
 
 
 class Recovering(Dialect):
