@@ -28,6 +28,7 @@ from .base import Dialect, Event, noticed
 from .json_plan import json_plan
 
 NO_TOOLS = "it has no tool calling"
+SPEAKS_JSON = "it has done so before"
 
 
 @tool(read_only=True)
@@ -98,10 +99,6 @@ class Auto(Dialect):
     _renders = True  # False: its server has shown no prompt, so tokens are counted
     _trouble: str | None = None  # of `trouble`; None: it is not known yet
 
-    def __init__(self, inner: Model) -> None:
-        super().__init__(inner)
-        self._in_json = json_plan(inner)
-
     # A request that is refused because the model cannot call tools is asked again, in json.
 
     def complete(self, request: Request) -> Assistant:
@@ -171,48 +168,44 @@ class Auto(Dialect):
         return ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
-        if _speaks_json(request) or self._why(request):
-            return self._in_json, request
+        if self._why(request):
+            return json_plan(self.inner), request
         return self.inner, request
 
     async def aask(self, request: Request) -> tuple[Model, Request]:
         return await asyncio.to_thread(self.ask, request)  # it may call the server
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.dialect != "json" or _speaks_json(request):
+        if reply.dialect != "json":
             return reply
-        return noticed(reply, f"{self.model}: speaking json from here on: {self._why(request)}.")
+        why = self._why(request)
+        if why == SPEAKS_JSON:
+            return reply
+        return noticed(reply, f"{self.model}: speaking json from here on: {why}.")
 
     def _why(self, request: Request) -> str:
-        """Why the dialect changes at this request; empty where it does not."""
-        replies = _replies(request)
+        """Why this request is in json; empty if it is native (rules 1 and 3)."""
+        said = (*request.left_out, *request.messages)
+        replies = [message for message in said if isinstance(message, Assistant)]
+        if any(reply.dialect == "json" for reply in replies):
+            return SPEAKS_JSON
         if not request.tools or any(reply.signed for reply in replies):
             return ""
 
         for reply in replies:
-            if reply.provider == self.name and _slip(reply):
-                return _slip(reply)
+            slip = self._slip(reply)
+            if slip:
+                return slip
         return self.trouble(request)
 
-
-def _slip(reply: Assistant) -> str:
-    """How tool calling has failed in a reply; empty if it has not. (Providers name a model in many
-    ways, such as the path of a file. So a slip of another model of the provider counts, too.)
-    """
-    if reply.dialect:
+    def _slip(self, reply: Assistant) -> str:
+        """How tool calling has failed in a reply; empty if it has not. (Providers name a model in
+        many ways, such as the path of a file. So a slip of any model of the provider counts.)
+        """
+        if reply.dialect or reply.provider != self.name:
+            return ""
+        if any(call.recovered for call in reply.tool_calls):
+            return "it wrote a call as text"
+        if reply.stop_reason == "malformed" and not reply.tool_calls:
+            return "its server could not read a call of it"
         return ""
-    if any(call.recovered for call in reply.tool_calls):
-        return "it wrote a call as text"
-    if reply.stop_reason == "malformed" and not reply.tool_calls:
-        return "its server could not read a call of it"
-    return ""
-
-
-def _replies(request: Request) -> list[Assistant]:
-    """The replies so far, with those that the request does not show."""
-    said = (*request.left_out, *request.messages)
-    return [message for message in said if isinstance(message, Assistant)]
-
-
-def _speaks_json(request: Request) -> bool:
-    return any(reply.dialect == "json" for reply in _replies(request))

@@ -92,22 +92,13 @@ class Reader:
         if kind is None:
             self._waits = True
         elif not self._waits:
-            yield from self.tell(kind, part, name)
+            yield from self.texts[kind].feed(kind, part, name)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
         """The rest of the answer in `reply`, which is the reply that was read from the text."""
         text = reply.text[self.texts["answer"].told :]
         if text and reply.is_usable:
             yield Delta("answer", text)
-
-    def tell(self, kind: Kind, piece: str, part: object) -> Iterable[Delta]:
-        """The Delta of a piece of text, if one is certain; `part` as for a Trimmer."""
-        text = self.texts[kind].feed(piece, part)
-        name = ""
-        if kind == "thought":
-            name = THINK_NAME
-        if text:
-            yield Delta(kind, text, name)
 
 
 class Dialect(Wrapper):
@@ -157,15 +148,15 @@ class Trimmer:
     _space = ""  # that waits
     _part: object = ""
 
-    def feed(self, text: str, part: object) -> str:
-        """The text that is certain now."""
+    def feed(self, kind: Kind, text: str, part: object) -> Iterable[Delta]:
+        """The Delta of the text that is certain now, if there is any."""
         begins = part != self._part
         if begins:
             text = text.lstrip()
         body = text.rstrip()
         if not body:
             self._space += text
-            return ""
+            return
 
         if begins:
             self._part = part
@@ -173,7 +164,10 @@ class Trimmer:
         certain = self._space + body
         self._space = text[len(body) :]
         self.told += len(certain)
-        return certain
+        name = ""
+        if kind == "thought":
+            name = THINK_NAME
+        yield Delta(kind, certain, name)
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:

@@ -31,7 +31,7 @@ from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Kind, Reader, joined, may_call
+from .base import Reader, joined, may_call
 from .written import Meaning, Written, kind_of_notes, others, signals
 
 
@@ -174,8 +174,9 @@ class JsonPlan(Written):
             return None
         notes = kind_of_notes(request)
         # Plain text that is taken for the response comes at the end.
-        kinds: dict[str, Kind] = {"understanding": notes, "reasoning": notes, "response": "answer"}
-        return Reader(JsonReader(), kinds)
+        return Reader(
+            JsonReader(), {"understanding": notes, "reasoning": notes, "response": "answer"}
+        )
 
 
 json_plan = JsonPlan

@@ -35,7 +35,7 @@ class Split(Dialect):
             if isinstance(message, Assistant) and not message.model.startswith(model.model):
                 message = replace(message, native=None)
             messages.append(message)
-        return model, replace(request, messages=tuple(messages))
+        return model, replace(request, messages=messages)
 
 
 split = Split

@@ -87,7 +87,7 @@ class TagParser(Reader):
 
         if kind == "answer":
             self._follow_code(name, part)
-        return self.tell(kind, part, self._part)
+        return self.texts[kind].feed(kind, part, self._part)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
