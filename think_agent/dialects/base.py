@@ -75,8 +75,6 @@ class Reader:
     the first part of no kind on, it waits for the whole reply.
     """
 
-    _waits = False
-
     def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
         self._parts = parts
@@ -90,8 +88,8 @@ class Reader:
         """The Deltas of a part."""
         kind = self._kinds.get(name)
         if kind is None:
-            self._waits = True
-        elif not self._waits:
+            self._kinds = {}
+        else:
             yield from self.texts[kind].feed(kind, part, name)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:

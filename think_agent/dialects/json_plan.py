@@ -85,7 +85,7 @@ class JsonPlan(Written):
         for name, tool in form.tools.items():
             arguments = reduced(tool.parameters, strict=True)
             # Gemini does not know `const`.
-            branches.append(_closed(tool={"type": "string", "enum": [name]}, arguments=arguments))
+            branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
         if form.must_act:
             actions["minItems"] = 1
@@ -110,7 +110,7 @@ class JsonPlan(Written):
         must_act = False
         match choice:
             case "none":
-                return Form(choice, ["response"], tools)
+                return Form(choice, ["response"], {})
             case "required":
                 must_act = not signals(request.tools)  # the exit signal is enough
             case Force("think"):
@@ -162,7 +162,14 @@ class JsonPlan(Written):
         if form.choice == "none":
             return Meaning(answer)
 
-        calls = [_call(action, form.tools) for action in plan.actions]
+        calls = []
+        for action in plan.actions:
+            tool = form.tools.get(action.tool)
+            if tool is None:
+                names = ", ".join(form.tools)
+                raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
+            schema = reduced(tool.parameters, strict=False)
+            calls.append(ToolCall("", tool.name, without_nulls(action.arguments, schema)))
         if form.tools:
             _check_amount(plan, form)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
@@ -228,15 +235,6 @@ def _check_amount(plan: Plan, form: Form) -> None:
         return
     if form.must_act or not plan.task_complete:
         raise ModelMistake("actions: this turn asks for one")
-
-
-def _call(action: Action, tools: Mapping[str, Tool]) -> ToolCall:
-    """An action as a call, without the nulls that mean "left out". Raises ModelMistake."""
-    tool = tools.get(action.tool)
-    if tool is None:
-        raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{', '.join(tools)}]")
-    schema = reduced(tool.parameters, strict=False)
-    return ToolCall("", tool.name, without_nulls(action.arguments, schema))
 
 
 def without_nulls(value: Any, schema: Json) -> Any:

@@ -98,17 +98,13 @@ def _block(text: str, at: int) -> tuple[Any, int] | None:
         end = text.find("</function>", at)
         if end < 0:
             return None
-        given = PARAMETER.findall(text, at, end)
-        arguments = {name: _parameter(value) for name, value in given}
+        arguments = {}
+        for name, written in PARAMETER.findall(text, at, end):
+            value = json_value(written)
+            if not isinstance(value, (list, dict)):
+                value = written.strip()
+            arguments[name] = value
     return {"name": head[1], "arguments": arguments}, end
-
-
-def _parameter(text: str) -> Any:
-    """A list, an object, or the text without the whitespace around it."""
-    value = json_value(text)
-    if isinstance(value, (list, dict)):
-        return value
-    return text.strip()
 
 
 class Recovering(Dialect):

@@ -36,6 +36,8 @@ from ..wire.outgoing import sendable
 from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 
+Conversation = list[User | Assistant]
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -137,12 +139,12 @@ class Written(Dialect):
         reason = "tool_use" if calls else "end_turn"
         return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
 
-    def conversation(self, request: Request) -> list[User | Assistant]:
+    def conversation(self, request: Request) -> Conversation:
         """The messages as text. The model's own replies are unchanged, and follow the text of the
         tool choice that they answered. Other replies are written in the dialect. Results are
         observations.
         """
-        conversation: list[User | Assistant] = []
+        conversation: Conversation = []
         for message, call in pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
                 case User(text=text):
@@ -165,7 +167,7 @@ class Written(Dialect):
         return conversation
 
 
-def say(conversation: list[User | Assistant], text: str) -> None:
+def say(conversation: Conversation, text: str) -> None:
     """Add a user message. Chat templates of small models want the roles to take turns."""
     if not text:
         return
