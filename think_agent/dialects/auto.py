@@ -2,7 +2,7 @@
 
 Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
         text, if its server lost a call, if the model has no tool calling, or if the server's chat
-        template hides the tools, the thoughts or the system prompt (`hidden`). It never changes
+        template hides the tools, the thoughts or the system prompt (`trouble`). It never changes
         back.
 Rule 2: it decides by the transcript (with the messages that a request leaves out), or asks the
         server. So a resumed run decides in the same way. A notice of the first reply in json says

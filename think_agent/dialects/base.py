@@ -130,7 +130,7 @@ class Dialect(Wrapper):
                     yield from reader.close(reply)
                 if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
-                        if call.name != THINK_NAME or not reader.texts["thought"].told:
+                        if call.name != THINK_NAME or "thought" not in reader.texts:
                             yield from whole_call(call.name, call.arguments, number)
                 yield reply
             case _:  # another Delta, or a Notice

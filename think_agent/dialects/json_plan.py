@@ -153,9 +153,8 @@ class JsonPlan(Written):
         if not may_call(request):
             return Meaning(text)
         form = self._form(request)
-        missing = dict.fromkeys(form.keys)  # null, which is refused
-        try:  # it may have other keys than its form
-            plan = Plan.model_validate(missing | _first_object(text, form))
+        try:  # a key that is missing is null, which is refused; more keys may be there
+            plan = Plan.model_validate(dict.fromkeys(form.keys) | _first_object(text, form))
         except pydantic.ValidationError as error:
             raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
@@ -245,8 +244,8 @@ def without_nulls(value: Any, schema: Json) -> Any:
         match value, branch:
             case list(), {"items": items}:
                 return [without_nulls(item, items) for item in value]
-            case dict(), {"additionalProperties": dict(others)}:
-                return {key: without_nulls(item, others) for key, item in value.items()}
+            case dict(), {"additionalProperties": dict(inner)}:
+                return {key: without_nulls(item, inner) for key, item in value.items()}
             case dict(), {"properties": known} if value.keys() <= known.keys():
                 kept = {}
                 for key, item in value.items():

@@ -152,8 +152,8 @@ class Written(Dialect):
                 case ToolResult(name="think", content=content):
                     say(conversation, content)  # the model does not know it as a tool
                 case ToolResult(content=content) if call:
-                    arguments = json_text(call.arguments)
-                    say(conversation, f"Observation ({call.name} {arguments}): {content}")
+                    text = f"Observation ({call.name} {json_text(call.arguments)}): {content}"
+                    say(conversation, text)
                 case Assistant(native={self.key: own}):
                     reply = from_json(own)
                     assert isinstance(reply, Assistant)
