@@ -26,7 +26,6 @@ from demos.refund.offline import (
 )
 from demos.refund.offline import reply as by_the_policy
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
-from think_agent.dialects.base import wants_to_leave
 from think_agent.messages import THINK_NAME
 from think_agent.testing import call, think
 from think_agent.testing.scripted import Script
@@ -40,9 +39,14 @@ def careful(request: Request) -> Assistant:
     said = by_the_policy(request)
     if can_signal(request):
         return said
-    if wants_to_leave(said) and request.tool_choice == "auto":
+    if _leaves(said) and request.tool_choice == "auto":
         return by_the_policy(replace(request, tool_choice="none"))
     return without_signal(said)
+
+
+def _leaves(reply: Assistant) -> bool:
+    """Does a thought of this reply signal the exit?"""
+    return any(should_continue(made) is False for made in reply.tool_calls)
 
 
 def without_signal(reply: Assistant) -> Assistant:

@@ -30,7 +30,7 @@ def runs(deltas):
 def parse(pieces, tags):
     parser = TagParser(tags)
     deltas = [delta for piece in pieces for delta in parser.feed(piece)]
-    return runs(deltas + parser.close()), parser.unopened
+    return runs([*deltas, *parser.close()]), parser.unopened
 
 
 # What is read, by the rules: text, then (thinking, answer) with plain="thinking" and "answer";
@@ -133,7 +133,7 @@ def test_nothing_in_thinking_tags_is_answer(noise, tags):
 @given(any_texts, any_texts, st.sampled_from(BOTH))
 def test_only_whitespace_and_what_may_become_a_mark_is_held_back(text, more, tags):
     parser = TagParser(tags)
-    parser.feed(text)
+    list(parser.feed(text))
     held = "".join(delta.text for delta in parser.close()).strip()
     assert held == "" or text.rstrip().endswith(held)
     assert held in ("", "`", "``") or may_become_a_tag(held)
@@ -169,7 +169,7 @@ def test_tags_may_have_any_names():
 def test_a_parser_says_when_it_has_passed_on_thinking_as_answer():
     parser = TagParser(PLAIN_ANSWER)
     assert runs(parser.feed("Okay, ")) == [("answer", "Okay,")]
-    parser.feed("so.\n</THINK>\n\n42")
+    list(parser.feed("so.\n</THINK>\n\n42"))
     assert parser.unopened == "think"
     assert runs(TagParser().feed("Okay.\n</think>\n42")) == [
         ("thinking", "Okay."),

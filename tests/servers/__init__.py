@@ -30,7 +30,6 @@ import pydantic
 from typing_extensions import get_type_hints, is_typeddict
 
 from think_agent import Assistant, Model, Request, Tool
-from think_agent.dialects.auto import _ANSWERS
 from think_agent.dialects.base import Wrapper
 from think_agent.messages import CARRIED, THINK_NAME, Json
 
@@ -225,7 +224,6 @@ def serve(protocol: Protocol, brain: Brain, mode: Mode = "honor") -> Iterator[Pr
     finally:
         http.shutdown()
         http.server_close()
-        _ANSWERS.clear()  # the next server may get this address
 
 
 def shown_tool(name: str, description: str, parameters: Json) -> Tool:

@@ -2,7 +2,7 @@
 
 Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
         text, if its server lost a call, if the model has no tool calling, or if the server's chat
-        template hides the tools, the thoughts or the system prompt (`hidden`). It never changes
+        template hides the tools, the thoughts or the system prompt (`trouble`). It never changes
         back.
 Rule 2: it decides by the transcript (with the messages that a request leaves out), or asks the
         server. So a resumed run decides in the same way. A notice of the first reply in json says
@@ -14,7 +14,8 @@ The README of `providers/` lists templates that hide something.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from .base import Dialect, Event, noticed
 from .json_plan import json_plan
 
 NO_TOOLS = "it has no tool calling"
-HIDES = "its server's template hides {} behind a tool result"
+SPEAKS_JSON = "it has done so before"
 
 
 @tool(read_only=True)
@@ -39,32 +40,24 @@ def look_up(order_id: str, with_address: bool) -> None:
 
 WITHOUT_TOOLS = Request(
     (
-        User("I have not heard from you for a while. Where is the parcel with my order number 7?"),
-        Assistant(tool_calls=(ToolCall("call_0", "look_up", {"order_id": "7"}),)),
-        ToolResult(
-            "call_0",
-            "look_up",
-            "Order number 7 was sent on Monday of last week and reached the depot on Wednesday. "
-            "It was brought to the house on Friday, where nobody opened. Since then it waits at "
-            "the post office, where it can be had until the end of the month.",
+        User(
+            "I have not heard from you for a while. Where is the parcel with my order number 7? It "
+            "was sent on Monday of last week and reached the depot on Wednesday. It was brought to "
+            "the house on Friday, where nobody opened. Since then it waits at the post office, "
+            "where it can be had until the end of the month."
         ),
+        Assistant(
+            tool_calls=(ToolCall("call_0", THINK_NAME, {"thought": "A heron would find it."}),)
+        ),
+        ToolResult("call_0", THINK_NAME, "Thought recorded."),
     ),
+    system="You are the kestrel of this post office.",
     max_output_tokens=1,
 )
 WITH_TOOLS = replace(WITHOUT_TOOLS, tools=(THINK, look_up))
 """Two requests that differ only in the tools, and end with a tool result. A server that counts only
 new tokens counts the text of the tools less that of all else, so they are the longer part.
 """
-NOTED = ToolCall("call_1", THINK_NAME, {"thought": "A heron would find it."})
-TO_RENDER = replace(
-    WITH_TOOLS,
-    system="You are the kestrel of this post office.",
-    messages=(
-        *WITH_TOOLS.messages,
-        Assistant(tool_calls=(NOTED,)),
-        ToolResult("call_1", THINK_NAME, "Thought recorded."),
-    ),
-)
 # What a rendered prompt has to show, each with a word that stands nowhere else.
 SHOWN = {"the tools": "receipt", "the system prompt": "kestrel", "the thoughts": "heron"}
 
@@ -88,24 +81,23 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
     return after.input_tokens - before.input_tokens >= LEAST
 
 
-# Of `Auto.hidden`, by the server's address and the model. None: it has to be counted.
-_ANSWERS: dict[tuple[str, str], str | None] = {}
-
-
-def not_rendered(prompt: str | None) -> str | None:
-    """What a rendered prompt does not show; None if there is no prompt."""
-    if prompt is None:
-        return None
+def not_rendered(prompt: str) -> str:
+    """What a rendered prompt does not show."""
     return ", ".join([what for what, word in SHOWN.items() if word not in prompt])
+
+
+def hides(what: str) -> str:
+    """The trouble with a template that hides something."""
+    if not what:
+        return ""
+    return f"its server's template hides {what} behind a tool result"
 
 
 class Auto(Dialect):
     """`in_dialect(model, "auto")`."""
 
-    def __init__(self, inner: Model) -> None:
-        super().__init__(inner)
-        self._in_json = json_plan(inner)
-        self._has_no_tools = False  # has its server said so?
+    _renders = True  # False: its server has shown no prompt, so tokens are counted
+    _trouble: str | None = None  # of `trouble`; None: it is not known yet
 
     # A request that is refused because the model cannot call tools is asked again, in json.
 
@@ -113,120 +105,107 @@ class Auto(Dialect):
         try:
             return super().complete(request)
         except ToolsUnsupported:
-            self._has_no_tools = True
-        return super().complete(request)
+            self._trouble = NO_TOOLS
+            return super().complete(request)
 
     async def acomplete(self, request: Request) -> Assistant:
         try:
             return await super().acomplete(request)
         except ToolsUnsupported:
-            self._has_no_tools = True
-        return await super().acomplete(request)
+            self._trouble = NO_TOOLS
+            return await super().acomplete(request)
 
     def stream(self, request: Request) -> Iterator[Event]:
         try:
             yield from super().stream(request)
-            return
         except ToolsUnsupported:
-            self._has_no_tools = True
-        yield from super().stream(request)
+            self._trouble = NO_TOOLS
+            yield from super().stream(request)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         try:
             async for event in super().astream(request):
                 yield event
-            return
         except ToolsUnsupported:
-            self._has_no_tools = True
-        async for event in super().astream(request):
-            yield event
+            self._trouble = NO_TOOLS
+            async for event in super().astream(request):
+                yield event
 
     def check(self) -> None:
-        """Checks the model, and finds out about its tools what a run would find out."""
-        try:
+        with suppress(ToolsUnsupported):  # it speaks json then
             self.inner.check()
-        except ToolsUnsupported:
-            return
-        self.hidden()
 
-    def hidden(self, deadline: float | None = None, *, behind: bool = True) -> str:
-        """What the server's template hides from the model after a tool result, such as "the tools".
-        Empty if it hides nothing, or if that cannot be found out (before the `deadline`). It is
-        asked once. To count takes two requests, so that is done only `behind` a result.
+    def trouble(self, request: Request) -> str:
+        """Why native tool calling does not work on this server. Empty if it does, or if that cannot
+        be found out (before the deadline of the `request`).
+
+        The server is asked once. To count takes two requests, so that is done only for a `request`
+        that ends with a tool result and may call a tool.
         """
+        if self.is_local and self._trouble is None:
+            with suppress(ModelError):  # the run will have it, too
+                self._trouble = self._found_out(request)
+        return self._trouble or ""
+
+    def _found_out(self, request: Request) -> str | None:
+        """`trouble`, by a question to the server. None: it is not the time to count."""
         server: Any = self.inner
-        if not getattr(server, "is_local", False):
-            return ""
-        key = (server.url, server.model)
-        try:
-            if key not in _ANSWERS:
-                prompt = server.rendered(replace(TO_RENDER, deadline=deadline))
-                _ANSWERS[key] = not_rendered(prompt)
-            if _ANSWERS[key] is None and behind:
-                # In this order: a server that counts only new tokens then counts the shorter
-                # prompt whole.
-                without = server.complete(replace(WITHOUT_TOOLS, deadline=deadline))
-                with_tools = server.complete(replace(WITH_TOOLS, deadline=deadline))
-                is_hidden = tools_are_shown(without, with_tools) is False
-                _ANSWERS[key] = "the tools" if is_hidden else ""
-        except ModelError:  # the run will have it, too
-            return ""
-        return _ANSWERS[key] or ""
+        with_tools = replace(WITH_TOOLS, deadline=request.deadline)
+        if self._renders:
+            prompt = server.rendered(with_tools)
+            if prompt is not None:
+                return hides(not_rendered(prompt))
+            self._renders = False
+
+        is_behind = isinstance(request.messages[-1], ToolResult)
+        if not is_behind or request.tool_choice == "none":
+            return None
+        # In this order: a server that counts only new tokens then counts the shorter prompt whole.
+        before = server.complete(replace(with_tools, tools=()))
+        after = server.complete(with_tools)
+        if tools_are_shown(before, after) is False:
+            return hides("the tools")
+        return ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:
-        if _speaks_json(request) or self._why(request):
-            return self._in_json, request
+        if self._why(request):
+            return json_plan(self.inner), request
         return self.inner, request
 
     async def aask(self, request: Request) -> tuple[Model, Request]:
         return await asyncio.to_thread(self.ask, request)  # it may call the server
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.dialect != "json" or _speaks_json(request):
+        if reply.dialect != "json":
             return reply
-        return noticed(reply, f"{self.model}: speaking json from here on: {self._why(request)}.")
+        why = self._why(request)
+        if why == SPEAKS_JSON:
+            return reply
+        return noticed(reply, f"{self.model}: speaking json from here on: {why}.")
 
     def _why(self, request: Request) -> str:
-        """Why the dialect changes at this request; empty where it does not."""
-        replies = _replies(request)
+        """Why this request is in json; empty if it is native (rules 1 and 3)."""
+        said = (*request.left_out, *request.messages)
+        replies = [message for message in said if isinstance(message, Assistant)]
+        if any(reply.dialect == "json" for reply in replies):
+            return SPEAKS_JSON
         if not request.tools or any(reply.signed for reply in replies):
             return ""
 
-        slip = self._slip_in([reply for reply in replies if self._is_own(reply)])
-        if slip:
-            return slip
-        behind = isinstance(request.messages[-1], ToolResult) and request.tool_choice != "none"
-        what = self.hidden(request.deadline, behind=behind)
-        if what:
-            return HIDES.format(what)
-        return ""
-
-    def _slip_in(self, replies: Sequence[Assistant]) -> str:
-        """Where tool calling has failed; empty where it has not."""
-        if self._has_no_tools:
-            return NO_TOOLS
         for reply in replies:
-            if any(call.recovered for call in reply.tool_calls):
-                return "it wrote a call as text"
-            if reply.stop_reason == "malformed" and not reply.tool_calls:
-                return "its server could not read a call of it"
-        return ""
+            slip = self._slip(reply)
+            if slip:
+                return slip
+        return self.trouble(request)
 
-    def _is_own(self, reply: Assistant) -> bool:
-        """Is this a reply of this model, in native tool calling?"""
+    def _slip(self, reply: Assistant) -> str:
+        """How tool calling has failed in a reply; empty if it has not. (Providers name a model in
+        many ways, such as the path of a file. So a slip of any model of the provider counts.)
+        """
         if reply.dialect or reply.provider != self.name:
-            return False
-        # Ollama reports the name in the request; llama.cpp, for example, the path of a file.
-        if self.name == "ollama" or not reply.host:
-            return reply.model == self.model
-        return reply.host == getattr(self.inner, "host", "")
-
-
-def _replies(request: Request) -> list[Assistant]:
-    """The replies so far, with those that the request does not show."""
-    said = (*request.left_out, *request.messages)
-    return [message for message in said if isinstance(message, Assistant)]
-
-
-def _speaks_json(request: Request) -> bool:
-    return any(reply.dialect == "json" for reply in _replies(request))
+            return ""
+        if any(call.recovered for call in reply.tool_calls):
+            return "it wrote a call as text"
+        if reply.stop_reason == "malformed" and not reply.tool_calls:
+            return "its server could not read a call of it"
+        return ""

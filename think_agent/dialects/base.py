@@ -10,15 +10,14 @@ Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async c
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
 from ..streaming import Delta, whole_call
-from ..think import should_continue
-from ..wire.pieces import Marks, Part, Splitter, marks
+from ..wire.pieces import JsonReader, Splitter
 
 
 class Wrapper(Model):
@@ -33,10 +32,12 @@ class Wrapper(Model):
         self.inner = inner
         self.name = inner.name
         self.model = inner.model
+        # Does it run on a server of the user's own?
+        self.is_local: bool = getattr(inner, "is_local", False)
 
     def __getattr__(self, name: str) -> Any:
         """What only a provider has, such as Ollama's `window()`, is the inner model's."""
-        if name.startswith("_") or name == "inner":
+        if name == "inner":  # it is not there yet
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -62,60 +63,48 @@ class Wrapper(Model):
         self.inner.check()
 
 
-NO_REPLY = Assistant()
-NO_MARKS = marks(none=[["(?!)"]])
 Kind = Literal["thinking", "thought", "answer"]
 Event = Delta | Assistant
 
 
 class Reader:
-    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut. The
-    `known` marks divide it into parts. This class takes every part for the answer; a subclass makes
-    other Deltas of a part (`read`).
+    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
+
+    `parts` divides it into parts with names: the strings of a JSON object by their keys, or marks
+    by their kinds, and "" for the text between them. `kinds` says which Deltas a part becomes. From
+    the first part of no kind on, it waits for the whole reply.
     """
 
-    def __init__(self, known: Marks = NO_MARKS) -> None:
-        self._splitter = Splitter(known)
+    def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
         self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
-
-    def read(self, mark: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part. `mark` is the kind of a mark, or "" for other text."""
-        return self.tell("answer", part, 0)
+        self._parts = parts
+        self._kinds = kinds
 
     def feed(self, text: str) -> Iterable[Delta]:
-        return self._deltas(self._splitter.feed(text))
+        for name, part in self._parts.feed(text):
+            yield from self.read(name, part)
 
-    def close(self, reply: Assistant = NO_REPLY) -> list[Delta]:
-        """The Deltas of what was held back, and of the rest of the answer in `reply`, which is the
-        reply that was read from the text.
-        """
-        deltas = self._deltas(self._splitter.close())
+    def read(self, name: str, part: str) -> Iterable[Delta]:
+        """The Deltas of a part."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            self._kinds = {}
+        else:
+            yield from self.texts[kind].feed(kind, part, name)
+
+    def close(self, reply: Assistant) -> Iterable[Delta]:
+        """The rest of the answer in `reply`, which is the reply that was read from the text."""
         text = reply.text[self.texts["answer"].told :]
         if text and reply.is_usable:
-            deltas.append(Delta("answer", text))
-        return deltas
-
-    def tell(self, kind: Kind, piece: str, part: object) -> list[Delta]:
-        """The Deltas of a piece of text; `part` as for a Trimmer."""
-        text = self.texts[kind].feed(piece, part)
-        if not text:
-            return []
-        if kind == "thought":
-            return [Delta(kind, text, THINK_NAME)]
-        return [Delta(kind, text)]
-
-    def _deltas(self, parts: Sequence[Part]) -> list[Delta]:
-        deltas: list[Delta] = []
-        for mark, part in parts:
-            deltas += self.read(mark, part)
-        return deltas
+            yield Delta("answer", text)
 
 
 class Dialect(Wrapper):
     """A model that is spoken to in a dialect. Its stream is translated, too."""
 
-    def reader(self, request: Request) -> Reader:
-        return Reader()
+    def reader(self, request: Request) -> Reader | None:
+        """A reader of the text that streams in. None: the text is passed on unchanged."""
+        return None
 
     def stream(self, request: Request) -> Iterator[Event]:
         model, asked = self.ask(request)
@@ -130,56 +119,53 @@ class Dialect(Wrapper):
             for translated in self._translated(event, request, reader):
                 yield translated
 
-    def _translated(self, event: Event, request: Request, reader: Reader) -> Iterable[Event]:
+    def _translated(self, event: Event, request: Request, reader: Reader | None) -> Iterable[Event]:
         """What an event of the inner model's stream becomes."""
-        if not isinstance(event, Assistant):
-            if isinstance(event, Delta) and event.kind == "answer":
-                yield from reader.feed(event.text)
-            else:  # a Notice, too
+        match event:
+            case Delta(kind="answer", text=text) if reader:
+                yield from reader.feed(text)
+            case Assistant():
+                reply = self.read(event, request)
+                if reader:
+                    yield from reader.close(reply)
+                if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
+                    for number, call in enumerate(reply.tool_calls):
+                        if call.name != THINK_NAME or "thought" not in reader.texts:
+                            yield from whole_call(call.name, call.arguments, number)
+                yield reply
+            case _:  # another Delta, or a Notice
                 yield event
-            return
-
-        reply = self.read(event, request)
-        yield from reader.close(reply)
-        if reply.tool_calls != event.tool_calls:  # else the inner model has streamed them
-            for number, call in enumerate(reply.tool_calls):
-                if call.name != THINK_NAME or not reader.texts["thought"].told:
-                    yield from whole_call(call.name, call.arguments, number)
-        yield reply
 
 
 class Trimmer:
     """Trims a text as it arrives: whitespace at its end waits for more text. A new `part` begins
-    after a blank line, without the whitespace around it. Part 0 is no part.
+    after a blank line, without the whitespace around it. Part "" is no part.
     """
 
-    def __init__(self) -> None:
-        self.told = 0  # characters
-        self.space = ""  # that waits
-        self._part: object = 0
+    told = 0  # characters
+    _space = ""  # that waits
+    _part: object = ""
 
-    def feed(self, text: str, part: object) -> str:
-        """The text that is certain now."""
+    def feed(self, kind: Kind, text: str, part: object) -> Iterable[Delta]:
+        """The Delta of the text that is certain now, if there is any."""
         begins = part != self._part
         if begins:
             text = text.lstrip()
         body = text.rstrip()
         if not body:
-            self.space += text
-            return ""
+            self._space += text
+            return
 
         if begins:
             self._part = part
-            self.space = "\n\n" if self.told else ""
-        certain = self.space + body
-        self.space = text[len(body) :]
+            self._space = "\n\n" if self.told else ""
+        certain = self._space + body
+        self._space = text[len(body) :]
         self.told += len(certain)
-        return certain
-
-
-def told(deltas: Iterable[Delta], kind: Kind) -> str:
-    """The text of all Deltas of a kind."""
-    return "".join([delta.text for delta in deltas if delta.kind == kind])
+        name = ""
+        if kind == "thought":
+            name = THINK_NAME
+        yield Delta(kind, certain, name)
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
@@ -196,11 +182,3 @@ def may_call(request: Request) -> bool:
 def noticed(reply: Assistant, notice: str) -> Assistant:
     """`reply` with another notice."""
     return replace(reply, notice=joined([reply.notice, notice], "; "))
-
-
-def wants_to_leave(reply: Assistant) -> bool:
-    """Does the last thought of this reply signal the exit?"""
-    for call in reversed(reply.tool_calls):
-        if call.name == THINK_NAME:
-            return should_continue(call) is False
-    return False

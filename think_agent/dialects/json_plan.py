@@ -15,23 +15,23 @@ Rule 4: the transcript keeps the model's own reply in `native`, and the model se
 The README of this folder says what is read, and what is not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 
-from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
-from ..streaming import Delta
 from ..text import json_text
-from ..think import thought
+from ..think import should_continue, thought
 from ..tools import ModelMistake, Tool
-from ..wire.forms import has_acted
+from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Reader, joined, may_call, wants_to_leave
+from .base import Reader, joined, may_call
 from .written import Meaning, Written, kind_of_notes, others, signals
 
 
@@ -43,7 +43,7 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
-    """All that a reply may have; `_keys` says which keys it has."""
+    """All that a reply may have; a `Form` says which keys it has."""
 
     understanding: str = ""
     reasoning: str = ""
@@ -54,8 +54,20 @@ class Plan(pydantic.BaseModel, extra="forbid", strict=True):
 
 KEYS = tuple(Plan.model_fields)
 # Characters, on local servers. (llama.cpp refuses a grammar with much longer ones.)
-LONGEST = {"reasoning": 300, "response": 600}
+BOUNDED = {"reasoning": {**TEXT, "maxLength": 300}, "response": {**TEXT, "maxLength": 600}}
 LONGEST_ARGUMENT = 1000
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a reply to one request has to have (rule 1). `tools` are those that it may name, without
+    the think tool, which has its own keys.
+    """
+
+    choice: ToolChoice
+    keys: Sequence[str]
+    tools: Mapping[str, Tool]
+    must_act: bool = False
 
 
 class JsonPlan(Written):
@@ -68,46 +80,52 @@ class JsonPlan(Written):
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def schema(self, request: Request) -> Json:
-        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
-        action, `"none"` for `response` alone. The reasoning is written before the decision.
-        """
+        form = self._form(request)
         branches = []
-        for tool in _possible(request):
-            name = {"type": "string", "enum": [tool.name]}  # Gemini does not know `const`
-            branches.append(_closed(tool=name, arguments=reduced(tool.parameters, strict=True)))
+        for name, tool in form.tools.items():
+            arguments = reduced(tool.parameters, strict=True)
+            # Gemini does not know `const`.
+            branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
-        if _must_act(request):
+        if form.must_act:
             actions["minItems"] = 1
         # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
         if self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-        parts = {key: kinds.get(key, {"type": "string"}) for key in self._keys(request)}
-        if self._is_local:
-            for key in parts.keys() & LONGEST.keys():
-                parts[key] = {"type": "string", "maxLength": LONGEST[key]}
-            return transformed(_closed(**parts), _bounded)
-        return _closed(**parts)
+        if self.is_local:  # small models end a plan only if it is bounded
+            kinds |= BOUNDED
+        plan = _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
+        if self.is_local:
+            return transformed(plan, _bounded)
+        return plan
 
-    @property
-    def _is_local(self) -> bool:
-        """Does a server of the user's own run it? Small models end a plan only if it is bounded."""
-        return bool(getattr(self.inner, "is_local", False))
-
-    def _keys(self, request: Request) -> list[str]:
-        """The keys of a reply, in the order of writing."""
+    def _form(self, request: Request) -> Form:
+        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
+        action, `"none"` for `response` alone. The reasoning is written before the decision.
+        """
+        choice = request.tool_choice
         keys = list(KEYS)
-        if request.tool_choice == "none":
-            return ["response"]
-        if request.tool_choice == Force(THINK_NAME):
-            keys = keys[:2]
-            if signals(request.tools) and has_acted(request.messages):
-                keys.append("task_complete")
-        elif not _possible(request):
+        tools = others(request.tools)
+        must_act = False
+        match choice:
+            case "none":
+                return Form(choice, ["response"], {})
+            case "required":
+                must_act = not signals(request.tools)  # the exit signal is enough
+            case Force("think"):
+                tools = {}
+                keys.remove("response")
+                if not signals(request.tools) or not has_acted(request.messages):
+                    keys.remove("task_complete")
+            case Force(name):
+                tools = {name: tools[name]}
+                must_act = True
+        if not tools:
             keys.remove("actions")
-        if self._is_local:
+        if self.is_local:
             keys.remove("understanding")
-        return keys
+        return Form(choice, keys, tools, must_act)
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -115,15 +133,17 @@ class JsonPlan(Written):
             return reply.text
         notes = []
         actions = []
+        is_complete = False
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
                 notes.append(thought(call))
+                is_complete = should_continue(call) is False
             else:
                 actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {
             "understanding": "",
             "reasoning": joined(notes),
-            "task_complete": wants_to_leave(reply),
+            "task_complete": is_complete,
             "actions": actions,
             "response": reply.text,
         }
@@ -132,35 +152,37 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
-        plan = _plan(text, request, self._keys(request))
+        form = self._form(request)
+        try:  # a key that is missing is null, which is refused; more keys may be there
+            plan = Plan.model_validate(dict.fromkeys(form.keys) | _first_object(text, form))
+        except pydantic.ValidationError as error:
+            raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
-        if request.tool_choice == "none":
+        if form.choice == "none":
             return Meaning(answer)
 
-        tools = _possible(request)
-        calls = [_call(action, tools) for action in plan.actions]
-        if tools:
-            self._check_amount(plan, request)
+        calls = []
+        for action in plan.actions:
+            tool = form.tools.get(action.tool)
+            if tool is None:
+                names = ", ".join(form.tools)
+                raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
+            schema = reduced(tool.parameters, strict=False)
+            calls.append(ToolCall("", tool.name, without_nulls(action.arguments, schema)))
+        if form.tools:
+            _check_amount(plan, form)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
-    def _check_amount(self, plan: Plan, request: Request) -> None:
-        """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
-        if plan.actions:
-            if len(plan.actions) > 1:
-                raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-            if not plan.reasoning.strip():
-                raise ModelMistake("reasoning is blank; write down why, then act")
-            return
-        may_leave = plan.task_complete and not _must_act(request)
-        if request.tool_choice != "auto" and not may_leave:
-            raise ModelMistake("actions: this turn asks for one")
-
-    def reader(self, request: Request) -> Reader:
-        if may_call(request):
-            return PlanReader(request)
-        return Reader()
+    def reader(self, request: Request) -> Reader | None:
+        if not may_call(request):
+            return None
+        notes = kind_of_notes(request)
+        # Plain text that is taken for the response comes at the end.
+        return Reader(
+            JsonReader(), {"understanding": notes, "reasoning": notes, "response": "answer"}
+        )
 
 
 json_plan = JsonPlan
@@ -181,50 +203,15 @@ def _closed(**properties: Json) -> Json:
 
 def _bounded(part: Json) -> Json:
     """A free text of an action, with a bound."""
-    if part.get("type") == "string" and part.keys() <= {"type", "description"}:
-        return {**part, "maxLength": LONGEST_ARGUMENT}
+    if part == TEXT:
+        return {**TEXT, "maxLength": LONGEST_ARGUMENT}
     return part
-
-
-def _possible(request: Request) -> list[Tool]:
-    """The tools that a plan may name. The think tool is none of them: it has its own keys."""
-    tools = others(request.tools)
-    if isinstance(request.tool_choice, Force):
-        return [tool for tool in tools if tool.name == request.tool_choice.name]
-    return tools
-
-
-def _must_act(request: Request) -> bool:
-    """Does this request need an action?"""
-    if request.tool_choice == "required":
-        return not signals(request.tools)  # the exit signal is enough
-    return isinstance(request.tool_choice, Force)
 
 
 # Reading: text -> Plan -> calls.
 
 
-def _plan(text: str, request: Request, keys: Sequence[str]) -> Plan:
-    """The plan in `text`. It may have other keys than `keys`. Raises ModelMistake."""
-    missing = dict.fromkeys(keys)  # null, which is refused
-    found = missing | _first_object(text, request)
-    try:
-        return Plan.model_validate(found)
-    except pydantic.ValidationError as error:
-        raise ModelMistake(problems(error)) from error
-
-
-def _call(action: Action, tools: Sequence[Tool]) -> ToolCall:
-    """An action as a call, without the nulls that mean "left out". Raises ModelMistake."""
-    for tool in tools:
-        if tool.name == action.tool:
-            schema = reduced(tool.parameters, strict=False)
-            return ToolCall("", tool.name, without_nulls(action.arguments, schema))
-    names = ", ".join([tool.name for tool in tools])
-    raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
-
-
-def _first_object(text: str, request: Request) -> Json:
+def _first_object(text: str, form: Form) -> Json:
     """The first JSON object in `text` with a key of a plan. Without one, plain text is the
     response where a response is due. Raises ModelMistake.
     """
@@ -232,9 +219,21 @@ def _first_object(text: str, request: Request) -> Json:
         if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
-    if request.tool_choice == "none" and not is_attempt:
+    if form.choice == "none" and not is_attempt:
         return {"response": text}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
+
+
+def _check_amount(plan: Plan, form: Form) -> None:
+    """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
+    if len(plan.actions) > 1:
+        raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
+    if plan.actions and not plan.reasoning.strip():
+        raise ModelMistake("reasoning is blank; write down why, then act")
+    if plan.actions or form.choice == "auto":
+        return
+    if form.must_act or not plan.task_complete:
+        raise ModelMistake("actions: this turn asks for one")
 
 
 def without_nulls(value: Any, schema: Json) -> Any:
@@ -242,42 +241,15 @@ def without_nulls(value: Any, schema: Json) -> Any:
     union, the branch of a value is the first one for a list, or with all keys of the object.
     """
     for branch in schema.get("anyOf", [schema]):
-        if isinstance(value, list) and "items" in branch:
-            return [without_nulls(item, branch["items"]) for item in value]
-        if isinstance(value, dict):
-            inner = branch.get("additionalProperties")
-            if inner:
+        match value, branch:
+            case list(), {"items": items}:
+                return [without_nulls(item, items) for item in value]
+            case dict(), {"additionalProperties": dict(inner)}:
                 return {key: without_nulls(item, inner) for key, item in value.items()}
-            if value.keys() <= branch.get("properties", {}).keys():
-                return _given(value, branch)
+            case dict(), {"properties": known} if value.keys() <= known.keys():
+                kept = {}
+                for key, item in value.items():
+                    if item is not None or key in branch["required"]:
+                        kept[key] = without_nulls(item, known[key])
+                return kept
     return value
-
-
-def _given(value: Json, schema: Json) -> Json:
-    kept = {}
-    for key, item in value.items():
-        if item is not None or key in schema["required"]:
-            kept[key] = without_nulls(item, schema["properties"][key])
-    return kept
-
-
-# Streaming: text -> Deltas.
-
-
-class PlanReader(Reader):
-    """Makes Deltas of the notes and the response while a plan arrives. Plain text that is taken for
-    the response comes at the end.
-    """
-
-    def __init__(self, request: Request) -> None:
-        super().__init__()
-        self._json = JsonReader()
-        self._notes = kind_of_notes(request)
-
-    def feed(self, text: str) -> Iterator[Delta]:
-        for key, piece in self._json.feed(text):
-            match key:
-                case "response":
-                    yield from self.tell("answer", piece, key)
-                case "understanding" | "reasoning":
-                    yield from self.tell(self._notes, piece, key)

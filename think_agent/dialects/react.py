@@ -17,14 +17,14 @@ The README of this folder says what is read, and what is not.
 
 import re
 
-from ..messages import THINK_NAME, Assistant, Force, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..policies.answer import unfenced
-from ..streaming import Delta
 from ..text import json_text
 from ..think import thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
+from ..wire.pieces import JsonReader
 from .base import Reader, joined
 from .written import Meaning, Written
 
@@ -75,46 +75,29 @@ class React(Written):
         return joined(lines, "\n")
 
     def understand(self, text: str, request: Request) -> Meaning:
-        work, answer = _parts(text)
+        known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
+        work, *final = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
+        answer = joined(final).strip()
         words = re.split(ANY, work)[0].strip()
         notes = joined([note.strip() for note in re.findall(THOUGHT, work)])
         if request.tool_choice == "none":
             return Meaning(joined([words, answer]), notes)
 
         calls, beside = _calls(work)
-        if not any([notes, answer, calls]):
+        if answer and not calls:
+            return Meaning(answer, notes, is_leaving=True)
+        if not notes and not calls:
             raise ModelMistake("it has no label with a text after it that could be acted on")
         is_form = re.fullmatch(FORM, work) is not None and "```" not in notes
+        # An answer beside a call was written before there was a result.
         is_alone = is_form and beside + answer == ""
-        if calls:
-            answer = ""  # it was written before there was a result
-        if answer:
-            words = answer
-        return Meaning(words, notes, calls, bool(answer), is_alone)
+        return Meaning(words, notes, calls, is_alone=is_alone)
 
     def reader(self, request: Request) -> Reader:
-        return Waiting()
+        return Reader(JsonReader(), kinds={})  # it waits: only native thinking streams
 
 
 react = React
-
-
-class Waiting(Reader):
-    """Makes no Deltas of a text as it arrives: they come when the reply has been read. (Native
-    thinking streams.)
-    """
-
-    def feed(self, text: str) -> list[Delta]:
-        return []
-
-
-def _parts(text: str) -> tuple[str, str]:
-    """The text before the Final Answer, and the Final Answer. From "Observation:" on the text is
-    invented, and is cut off.
-    """
-    known = re.split(LABEL % "observation", text)[0]
-    work, *answer = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
-    return work, joined(answer).strip()
 
 
 def _calls(work: str) -> tuple[list[ToolCall], str]:
@@ -129,10 +112,10 @@ def _calls(work: str) -> tuple[list[ToolCall], str]:
         given = unfenced(given)
         if not given:
             given = "{}"
+        arguments: Json | str = given
         match json_at(given):
-            case (dict(arguments), end):
-                calls.append(ToolCall("", name, arguments))
+            case (dict(value), end):
+                arguments = value
                 beside += given[end:]
-            case _:  # the loop will say so
-                calls.append(ToolCall("", name, given))
+        calls.append(ToolCall("", name, arguments))  # the loop will say that text is no object
     return calls, beside

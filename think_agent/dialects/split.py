@@ -29,18 +29,13 @@ class Split(Dialect):
         model = self.inner
         if request.tool_choice == Force(THINK_NAME):
             model = self.thinker
-        messages = [_shown_to(model, message) for message in request.messages]
-        return model, replace(request, messages=tuple(messages))
+        messages: list[Spoken] = []
+        for message in request.messages:
+            # Providers report a model by its name, or by its name and a date.
+            if isinstance(message, Assistant) and not message.model.startswith(model.model):
+                message = replace(message, native=None)
+            messages.append(message)
+        return model, replace(request, messages=messages)
 
 
 split = Split
-
-
-def _shown_to(model: Model, message: Spoken) -> Spoken:
-    """A message, without `native` if another model wrote it."""
-    if not isinstance(message, Assistant):
-        return message
-    # Providers report a model by its name, or by its name and a date.
-    if message.provider == model.name and message.model.startswith(model.model):
-        return message
-    return replace(message, native=None)

@@ -17,13 +17,12 @@ same: the text is read again. The README of this folder says what is a tag, and 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Marks, marks
-from .base import Dialect, Kind, Reader, joined, told
+from ..wire.pieces import Splitter, marks
+from .base import Dialect, Kind, Reader, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +44,6 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
-@cache
-def _marks(names: Sequence[str]) -> Marks:
-    written = []
-    for name in names:
-        letters = [re.escape(letter) for letter in name]
-        written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
-    return marks(re.IGNORECASE, tag=written, code=["```", "`"])
-
-
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
@@ -61,15 +51,21 @@ class TagParser(Reader):
     not opened. The thinking was then passed on as answer.
     """
 
+    unopened = ""
+    _part = 1  # the kind has not changed yet
+    _code = ""  # the backticks that opened the code we are in
+
     def __init__(self, tags: Tags = TAGS) -> None:
-        super().__init__(_marks((*tags.thinking, *tags.answer)))
-        self.unopened = ""
+        written = []
+        for name in (*tags.thinking, *tags.answer):
+            letters = [re.escape(letter) for letter in name]
+            written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
+        self._splitter = Splitter(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
+        super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._part = 1  # the kind has not changed yet
         self._open: list[str] = []  # the thinking tags that are open, all of one name
         self._outside = self._plain  # the kind of text when none is open
-        self._code = ""  # the backticks that opened the code we are in
 
     @property
     def _kind(self) -> Kind:
@@ -78,26 +74,25 @@ class TagParser(Reader):
             return "thinking"
         return self._outside
 
-    def read(self, mark: str, part: str) -> Iterable[Delta]:
+    def read(self, name: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
         kind = self._kind
-        if mark == "tag":
-            name = re.sub("[</ >]", "", part).casefold()
-            if self._counts(name):
-                self._obey(name, closing="/" in part)
+        if name == "tag" and not self._code:  # in code, every tag is text
+            tag = part.strip("</ >").casefold()
+            if not self._open or tag == self._open[0]:  # in thinking, every other tag is text
+                self._obey(tag, closing="/" in part)
                 if self._kind != kind:
                     self._part += 1
                 return []
 
         if kind == "answer":
-            self._follow_code(mark, part)
-        return self.tell(kind, part, self._part)
+            self._follow_code(name, part)
+        return self.texts[kind].feed(kind, part, self._part)
 
-    def _counts(self, name: str) -> bool:
-        """Is this tag no text here? In code every tag is text; in thinking, all but its own."""
-        if self._code:
-            return False
-        return not self._open or name == self._open[0]
+    def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
+        """The Deltas of what was held back."""
+        for name, part in self._splitter.close():
+            yield from self.read(name, part)
 
     def _obey(self, name: str, *, closing: bool) -> None:
         if name in self._answers:
@@ -105,20 +100,19 @@ class TagParser(Reader):
             return
         if not closing:
             self._open.append(name)
-            return
-
-        if self._open:
+        elif self._open:
             self._open.pop()
         elif self._part == 1 and self._outside == "answer":
             self.unopened = name
-        self._outside = "answer"
+        self._outside = "answer"  # rule 2: once no thinking is open
 
     def _follow_code(self, mark: str, part: str) -> None:
         """Remember where code in an answer begins and ends."""
-        if mark == "code" and not self._code:
-            self._code = part
-        elif mark == "code" and self._code == part:
-            self._code = ""
+        if mark == "code":
+            if not self._code:
+                self._code = part
+            elif self._code == part:
+                self._code = ""
         elif self._code == "`" and "\n" in part:
             self._code = ""  # it ends with its line at the latest
 
@@ -129,7 +123,9 @@ def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
     deltas = [*parser.feed(text), *parser.close()]
     if parser.unopened:
         return split_tags(f"<{parser.unopened}>{text}", tags)
-    return told(deltas, "thinking"), told(deltas, "answer")
+    thinking = [delta.text for delta in deltas if delta.kind == "thinking"]
+    answer = [delta.text for delta in deltas if delta.kind == "answer"]
+    return "".join(thinking), "".join(answer)
 
 
 def without_leading_thinking(reply: Assistant) -> Assistant:
@@ -159,8 +155,6 @@ class Tagged(Dialect):
         self._tags = tags
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not reply.text:
-            return reply
         return _with(reply, *split_tags(reply.text, self._tags_in(request)))
 
     def reader(self, request: Request) -> TagParser:

@@ -15,17 +15,16 @@ The README of this folder says what is read, and what is not.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from ..messages import Assistant, ToolCall
 from ..model import Request
-from ..streaming import Delta
 from ..tools import Tool
 from ..wire.json_reading import json_at, json_value
-from ..wire.pieces import marks
+from ..wire.pieces import Splitter, marks
 from .base import Dialect, Reader, may_call, noticed
 
 TRIES = 20  # places where calls may begin: a hostile reply has more, and costs no more
@@ -39,7 +38,8 @@ OPENERS = marks(
 MARKUP = re.compile(r"(?:[\s;,]|<(?!function=)[^<>\s]*>|\[/?TOOL_CALLS\]|```(?:[\w-]*\s)?)*")
 PARAMETER = re.compile(r"(?s)<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*")
 HEAD = re.compile(r"(?:<function=)?([\w-]+)(?:>|\[ARGS\])\s*")
-BESIDE = {"type", "id"}  # further keys that a call may have
+# Further keys that a call may have. (With others it is something else, as a tool's description.)
+BESIDE = {"type", "id"}
 NAMED = re.compile(
     r'(?:<function=|\[TOOL_CALLS\]|"name"\s*:\s*")([\w-]+)'
     r'(?:>|\[ARGS\]|"\s*,\s*"(?:arguments|parameters)"\s*:)'
@@ -53,13 +53,13 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
     known = [tool.name for tool in tools]
     written = text.partition("<tool_response>")[0]  # an invented one
     for opener in islice(OPENERS[0].finditer(written), TRIES):
-        calls = _calls_to_the_end(written, opener.start(), known)
-        if calls:
+        calls = _calls_to_the_end(written, opener.start())
+        if calls and all(call.name in known for call in calls):  # rule 1
             return tuple(calls), written[: opener.start()].rstrip()
     return (), text
 
 
-def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCall]:
+def _calls_to_the_end(text: str, at: int) -> list[ToolCall]:
     """The calls from `at` on; none if there is anything else. Markup may stay open: servers take
     closing tags for stop words, and leave there the tokens with which models end their turn.
     """
@@ -75,10 +75,15 @@ def _calls_to_the_end(text: str, at: int, known: Collection[str]) -> list[ToolCa
         if not isinstance(value, list):
             value = [value]
         for item in value:
-            call = _call(item, known)
-            if call is None:
-                return []
-            calls.append(call)
+            match item:
+                case {"name": str(name), "arguments": dict(arguments), **others} | {
+                    "name": str(name),
+                    "parameters": dict(arguments),
+                    **others,
+                } if others.keys() <= BESIDE:
+                    calls.append(ToolCall("", name, arguments, recovered=True))
+                case _:
+                    return []
 
 
 def _block(text: str, at: int) -> tuple[Any, int] | None:
@@ -93,32 +98,13 @@ def _block(text: str, at: int) -> tuple[Any, int] | None:
         end = text.find("</function>", at)
         if end < 0:
             return None
-        given = PARAMETER.findall(text, at, end)
-        arguments = {name: _parameter(value) for name, value in given}
+        arguments = {}
+        for name, written in PARAMETER.findall(text, at, end):
+            value = json_value(written)
+            if not isinstance(value, (list, dict)):
+                value = written.strip()
+            arguments[name] = value
     return {"name": head[1], "arguments": arguments}, end
-
-
-def _parameter(text: str) -> Any:
-    """A list, an object, or the text without the whitespace around it."""
-    match json_value(text):
-        case list() | dict() as value:
-            return value
-    return text.strip()
-
-
-def _call(value: Any, known: Collection[str]) -> ToolCall | None:
-    """A JSON value as a call, if it is one. (With any other key it is something else, such as a
-    tool's description.)
-    """
-    match value:
-        case {"name": str(name), "arguments": dict(arguments), **rest} | {
-            "name": str(name),
-            "parameters": dict(arguments),
-            **rest,
-        }:
-            if name in known and rest.keys() <= BESIDE:
-                return ToolCall("", name, arguments, recovered=True)
-    return None
 
 
 class Recovering(Dialect):
@@ -129,7 +115,7 @@ class Recovering(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not (reply.text and reply.is_usable and may_call(request)):
+        if not (reply.is_usable and may_call(request)):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
         not_run = NAMED.findall(rest)
@@ -144,25 +130,10 @@ class Recovering(Dialect):
                 reply = noticed(reply, notice)
         return replace(reply, text=rest)
 
-    def reader(self, request: Request) -> Reader:
+    def reader(self, request: Request) -> Reader | None:
         if may_call(request):
-            return CallTextReader()
-        return Reader()
+            return Reader(Splitter(OPENERS), {"": "answer"})  # it waits from a possible call on
+        return None
 
 
 recovered = Recovering
-
-
-class CallTextReader(Reader):
-    """Passes a text on as it arrives. From a possible call on, it waits for the whole reply."""
-
-    def __init__(self) -> None:
-        super().__init__(OPENERS)
-        self._waits = False
-
-    def read(self, mark: str, part: str) -> list[Delta]:
-        if mark:
-            self._waits = True
-        if self._waits:
-            return []
-        return self.tell("answer", part, 0)

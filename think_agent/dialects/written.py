@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
-from .. import messages
 from ..messages import (
     CARRIED,
     THINK_NAME,
@@ -25,6 +24,9 @@ from ..messages import (
     ToolChoice,
     ToolResult,
     User,
+    from_json,
+    pairs,
+    to_json,
 )
 from ..model import Model, Request
 from ..text import json_text
@@ -33,6 +35,8 @@ from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable
 from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
+
+Conversation = list[User | Assistant]
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Written(Dialect):
             say(conversation, self.choice(request.tool_choice))
             path = Path(__file__).with_name(f"{self.key}.md")
             prompt = Template(path.read_text(encoding="utf-8"))
-            tools = "\n".join([_described(tool) for tool in others(request.tools)])
+            tools = "\n".join([_described(tool) for tool in others(request.tools).values()])
             signal = ""
             if signals(request.tools):
                 signal = self.signal
@@ -106,7 +110,7 @@ class Written(Dialect):
         if reply.tool_calls:  # it was shown no tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
-        native = {self.key: messages.to_json(reply)}
+        native = {self.key: to_json(reply)}
         reply = replace(reply, native=native, dialect=self.dialect, enforced=enforced)
         if not reply.is_usable or not request.tools:
             return reply
@@ -135,36 +139,35 @@ class Written(Dialect):
         reason = "tool_use" if calls else "end_turn"
         return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
 
-    def conversation(self, request: Request) -> list[User | Assistant]:
+    def conversation(self, request: Request) -> Conversation:
         """The messages as text. The model's own replies are unchanged, and follow the text of the
         tool choice that they answered. Other replies are written in the dialect. Results are
         observations.
         """
-        conversation: list[User | Assistant] = []
-        for message, call in messages.pairs(sendable(request.messages, self.name, self.dialect)):
+        conversation: Conversation = []
+        for message, call in pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
                 case User(text=text):
                     say(conversation, text)
+                case ToolResult(name="think", content=content):
+                    say(conversation, content)  # the model does not know it as a tool
                 case ToolResult(content=content) if call:
-                    say(conversation, _reported(call, content))
+                    text = f"Observation ({call.name} {json_text(call.arguments)}): {content}"
+                    say(conversation, text)
                 case Assistant(native={self.key: own}):
+                    reply = from_json(own)
+                    assert isinstance(reply, Assistant)
                     say(conversation, self.choice(message.tool_choice))
-                    conversation.append(own_words(own))
-                case Assistant():
-                    words = self.write(message)
-                    reply = replace(message, text=words, tool_calls=(), native=None, dialect="")
                     conversation.append(reply)
+                case Assistant():
+                    text = self.write(message)
+                    conversation.append(
+                        replace(message, text=text, tool_calls=(), native=None, dialect="")
+                    )
         return conversation
 
 
-def own_words(native: Json) -> Assistant:
-    """The model's own reply, out of `native`."""
-    reply = messages.from_json(native)
-    assert isinstance(reply, Assistant)
-    return reply
-
-
-def say(conversation: list[User | Assistant], text: str) -> None:
+def say(conversation: Conversation, text: str) -> None:
     """Add a user message. Chat templates of small models want the roles to take turns."""
     if not text:
         return
@@ -177,12 +180,6 @@ def _described(tool: Tool) -> str:
     return json_text(
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     )
-
-
-def _reported(call: ToolCall, content: str) -> str:
-    if call.name == THINK_NAME:  # the model does not know it as a tool
-        return content
-    return f"Observation ({call.name} {json_text(call.arguments)}): {content}"
 
 
 def kind_of_notes(request: Request) -> Kind:
@@ -198,9 +195,9 @@ def signals(tools: Sequence[Tool]) -> bool:
     return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
 
 
-def others(tools: Sequence[Tool]) -> list[Tool]:
-    """All tools but think."""
-    return [tool for tool in tools if tool.name != THINK_NAME]
+def others(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """All tools but think, by their names."""
+    return {tool.name: tool for tool in tools if tool.name != THINK_NAME}
 
 
 def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
@@ -212,10 +209,11 @@ def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
 
 def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
     """Raises ModelMistake for a call of a tool that changes something."""
+    by_name = others(tools)
     for call in calls:
-        for tool in others(tools):
-            if tool.name == call.name and not tool.read_only:
-                raise ModelMistake(
-                    f"{tool.name} was not run: your reply has other text beside the call; to run "
-                    "it, write it alone"
-                )
+        tool = by_name.get(call.name)
+        if tool and not tool.read_only:
+            raise ModelMistake(
+                f"{tool.name} was not run: your reply has other text beside the call; to run it, "
+                "write it alone"
+            )
