@@ -20,6 +20,7 @@ from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
+ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 OTHERS = (  # logs that are refused, by fields that only occur together there
     ("Inspect", {"eval", "samples"}),
     ("tau2-bench", {"simulations", "tasks"}),
@@ -98,13 +99,13 @@ REFUSALS = (  # how a result begins in Claude Code if a person said no
 # Is it of another program?
 
 
-def other_format(value: Any) -> str:
-    """The name of the program that wrote this, if it is known but not supported."""
-    if isinstance(value, dict):
-        for name, fields in OTHERS:
-            if fields <= value.keys():
-                return name
-    return ""
+def refuse_others(value: Any) -> None:
+    """Raises ValueError for what is of another program that is known, but not supported."""
+    if not isinstance(value, dict):
+        return
+    for name, fields in OTHERS:
+        if fields <= value.keys():
+            raise ValueError(f"it is a log of {name}; {ATIF}")
 
 
 # From a row to what it says.
@@ -131,10 +132,10 @@ def read_row(row: Any) -> Iterator[Said]:
             yield from _unread("attachment", row)
             yield from read_row({**typed, "role": "user"})
         case {"role": "system" | "developer" | "user" | "assistant"}:
-            said = _first(row, "content|message|prompt")
+            said = first(row, "content|message|prompt")
             yield from _read_parts(row, [*_parts(said), *_beside(row)])
         case {"role": "tool" | "function"}:
-            yield from _read_result({**row, "type": "tool"})
+            yield from _read_result(row)
         case {"role": role}:
             yield f"a row of the role {role!r}"
         case {"type": str(kind)} if kind in BOOKKEEPING:
@@ -181,9 +182,9 @@ def _read_part(part: Json) -> Iterator[Said]:
         yield Assistant(thinking=_text(part) or HIDDEN)
     elif kind in CALLS:
         yield from _unread("call", part)
-        id = str(_first(part, CALL_ID + "|id"))
-        name = str(_first(part, "name|function_name"))
-        call = ToolCall(id, name, arguments_of(_first(part, "arguments|input|args")))
+        id = str(first(part, CALL_ID + "|id"))
+        name = str(first(part, "name|function_name"))
+        call = ToolCall(id, name, arguments_of(first(part, "arguments|input|args")))
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
         yield from _read_result(part)
@@ -196,7 +197,7 @@ def _beside(row: Json) -> Iterator[Json]:
     if row["role"] != "assistant":
         return
     yield from _parts(row.get("refusal"))
-    reasoning = _first(row, "reasoning_content|reasoning|thinking")
+    reasoning = first(row, "reasoning_content|reasoning|thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
     calls = _parts(row.get("tool_calls"))
@@ -218,7 +219,7 @@ def _read_step(row: Json) -> Iterator[Said]:
     observation = row.get("observation") or {}
     yield from _unread("observation", observation)
     for result in _parts(observation.get("results")):
-        failed = _first(result.get("extra") or {}, "is_error|tool_result_is_error")
+        failed = first(result.get("extra") or {}, "is_error|tool_result_is_error")
         yield from _read_result({**result, "is_error": failed})
         for run in _parts(result.get("subagent_trajectory_ref")):
             if run.get("trajectory_path"):
@@ -229,20 +230,20 @@ def _read_result(part: Json) -> Iterator[Said]:
     """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
     yield from _unread("result", part)
     text = ""
-    for piece in _parts(_first(part, "content|output")):
+    for piece in _parts(first(part, "content|output")):
         if isinstance(piece.get("text"), str):
             yield from _unread("text", piece)
             text += _text(piece)
         else:
             yield f"a part of the type {piece.get('type')!r} in a result"
-    failed = _first(part, "is_error")
+    failed = first(part, "is_error")
     if failed == "" and part.get("type") != "tool_result":  # this one worked
         failed = text.lstrip().lower().startswith("error")
     refused = ""
     if text.startswith(REFUSALS):
         refused = "person"
-    id = str(_first(part, CALL_ID))
-    name = str(_first(part, "tool_name|name"))
+    id = str(first(part, CALL_ID))
+    name = str(first(part, "tool_name|name"))
     yield ToolResult(id, name, text, bool(failed), refused=refused)
 
 
@@ -250,7 +251,7 @@ def _unread(kind: str, row: Json) -> Iterator[str]:
     """The fields with a value that nobody reads (rule 3)."""
     known = METADATA.split()
     for fields in FIELDS[kind].split():
-        said = _first(row, fields)
+        said = first(row, fields)
         known += [name for name in fields.split("|") if row.get(name) == said]
     for name, value in row.items():
         has_parts = isinstance(value, (dict, list)) and name in SAYING.split()
@@ -284,7 +285,7 @@ def _text(content: Any) -> str:
     return "".join(_text(item) for item in content or ())
 
 
-def _first(part: Json, names: str) -> Any:
+def first(part: Json, names: str) -> Any:
     """The first of these fields (a|b) that has a value; an empty text if none has."""
     for name in names.split("|"):
         if part.get(name) not in (None, ""):

@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import other_format, read_row, reply_of
-from .reading import Unreadable, read_line
+from .formats import ATIF, first, read_row, refuse_others, reply_of
 from .runs import Run
 
-ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
@@ -51,12 +49,6 @@ def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
     for number, run in enumerate(runs, 1):
         unread += [f"run {number}, row {row}: {what}" for row, what in run.unread]
     return Log(runs, unread)
-
-
-def is_transcript(path: str | Path) -> bool:
-    """Is this a transcript of this kit? At least one of its lines has to be."""
-    with Path(path).open("rb") as file:
-        return any(not isinstance(read_line(line, 0), Unreadable) for line in file)
 
 
 # From a file to rows.
@@ -91,14 +83,13 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
     """
     alone: dict[Any, Rows] = {}
     for number, value in values:
-        agent: Any = False
+        agent: Any = ""
         match value:
             case list():
                 yield from _runs(enumerate(value, 1))
                 continue
             case {"role": _} | {"type": _}:
-                for name in ("isSidechain", "parent_tool_use_id", "agentId"):
-                    agent = value.get(name) or agent
+                agent = first(value, "agentId|parent_tool_use_id|isSidechain") or ""
             case (
                 {"steps": said, **facts}
                 | {"messages": said, **facts}
@@ -143,9 +134,7 @@ def _rows(content: Any, role: str) -> list[Any]:
 def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
     """The run of these rows. Raises ValueError for a program that is not supported."""
     for value in (facts, *rows.values()):
-        name = other_format(value)
-        if name:
-            raise ValueError(f"it is a log of {name}; {ATIF}")
+        refuse_others(value)
 
     run = Run(facts, thinks)
     match facts:

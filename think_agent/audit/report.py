@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from .. import think
+from ..cover import Thought
 from ..loop import Done, next_step
 from ..messages import (
     MESSAGES,
@@ -204,7 +205,7 @@ class _Builder:
         self._reading = Reading()
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
-        self._number_of: dict[int, int | None] = {}  # number of each thought, by its identity
+        self._number_of: dict[Thought, int | None] = {}
         self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
         self._numbers = count(1)  # of thoughts
         self._open: list[Call] = []  # no result yet
@@ -298,13 +299,12 @@ class _Builder:
         self._stand(call)
         self._reading.add(answer)
         if not isinstance(answer, ToolResult) or answer.refused:
+            call.decision = True
             self._leave(call)
         match answer:
             case Verdict():
-                call.decision = True
                 event = Note(words.decided(answer), answer, "verdict")
             case Started():
-                call.decision = True
                 call.status = "started"
                 event = self._start(answer)
             case ToolResult():
@@ -321,7 +321,7 @@ class _Builder:
         """Find the thought behind the call that is next."""
         behind = self._reading.thought_behind(call.call)
         if behind and not call.how:
-            call.thought = self._number_of[id(behind)]
+            call.thought = self._number_of[behind]
             call.how = behind.how
             call.behind = behind.text
 
@@ -339,18 +339,16 @@ class _Builder:
     def _result(self, call: Call, result: ToolResult) -> Note:
         """A call has its result."""
         call.status = words.status(result)
-        is_thought = call.call.name == result.name == THINK_NAME
-        if result.is_error or not is_thought:  # else it says only that the thought is noted
+        if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
-        if result.number:
-            place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
-            self._sources[str(result.number)] = (place, len(self._speakers))
         if call.call.name == THINK_NAME and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
-            self._number_of[id(thought)] = call.thought
+            self._number_of[thought] = call.thought
+        if result.number:
+            place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
+            self._sources[str(result.number)] = (place, len(self._speakers))
         if result.refused:
-            call.decision = True
             return Note(words.refusal(result.refused), result, "refused")
         if result.in_doubt:
             return Note("it did not return: it may have happened", result, "alarm")
