@@ -187,8 +187,9 @@ def _planned_steps(
     """Each step that can be planned: the place of its first message, the Turn before it, and what
     came of it, without a start, and without what a person asked.
     """
+    turn = Turn()
     place = 0
-    for turn, recorded in _by_step(transcript):
+    for recorded in _by_step(transcript):
         came: list[Message] = []
         for message in recorded:
             if not isinstance(message, Started) and not _is_request(message):
@@ -196,23 +197,20 @@ def _planned_steps(
         # Nothing is planned before a request, or for a turn that is over.
         if turn.last and (came or not turn.ended):
             yield place, turn, came
+        for message in recorded:
+            turn.add(message)
         place += len(recorded)
 
 
-def _by_step(transcript: Iterable[Message]) -> Iterator[tuple[Turn, list[Message]]]:
-    """The messages of a transcript, step by step, each with the Turn before it. A person's message
-    is the last of its step.
-    """
-    turn = Turn()
+def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of a transcript, step by step. A person's message is the last of its step."""
     recorded: list[Message] = []
     for message in transcript:
         recorded.append(message)
         if _is_request(message) or not isinstance(message, (User, Started)):
-            yield turn, recorded
-            for done in recorded:
-                turn.add(done)
+            yield recorded
             recorded = []
-    yield turn, recorded  # the run may have stopped in the middle of a step
+    yield recorded  # the run may have stopped in the middle of a step
 
 
 def _is_request(message: Message) -> bool:

@@ -32,13 +32,12 @@ OPAQUE = {  # fields that cannot be searched for values
     "native": "what a provider keeps of a reply in its own form",
     "raw": "a line that cannot be read",
 }
-VALUE = re.compile(
-    r"""(?sx)
+# The value after a field that a text names; null, true and false are none.
+VALUE = r"""(?xs:(?P<value>
     (?P<quote>\\*["'])(?P<quoted>(?:\\.|.)*?)(?:(?P=quote)|\Z)
     | (?P<nested>[\[{])
-    | (?P<bare>(?!null|true|false)[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
-    """
-)
+    | (?!(?:null|true|false)(?:[\s"'<>,;&}\])]|\Z))(?P<bare>[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
+))"""
 
 
 class Redaction:
@@ -50,7 +49,8 @@ class Redaction:
         self._left_out: set[str] = set()  # what could not be searched
         self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
-        self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
+        name = rf"(?i:(?<![a-z0-9])(?P<field>{spellings}))[\\\"'\s]*[:=>]\s*"
+        self._named = re.compile(name + VALUE)
         for entry in entries:
             self.hide(entry)
 
@@ -113,28 +113,28 @@ class Redaction:
         """A text without hidden fields and hidden values."""
         pieces: list[str] = []
         last = 0
-        for name in self._named.finditer(text):
-            value = VALUE.match(text, name.end())
-            if value and name.start() >= last:
-                pieces += [self._without_values(text[last : value.start()]), REDACTED]
-                last = self._add_named(_plain(name[1]), value)
+        for named in self._named.finditer(text):
+            if named.start() >= last:
+                pieces += [self._without_values(text[last : named.start("value")]), REDACTED]
+                last = self._add_named(named)
         return "".join([*pieces, self._without_values(text[last:])])
 
-    def _add_named(self, field: str, value: re.Match[str]) -> int:
+    def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
-        if value["nested"]:
-            found = json_at(value.string, value.start())
+        field = _plain(named["field"])
+        if named["nested"]:
+            found = json_at(named.string, named.start("value"))
             if found:
                 self._add(field, found[0])
                 return found[1]
             self._missing.pop(field, None)
             self._left_out.add("broken JSON, from the name of a hidden field on")
-            return len(value.string)
-        if value["bare"]:
-            self._add(field, [value["bare"], value["bare"].split()[0]])
+            return len(named.string)
+        if named["bare"]:
+            self._add(field, [named["bare"], named["bare"].split()[0]])
         else:
-            self._add(field, [value["quoted"], json_value(f'"{value["quoted"]}"')])
-        return value.end()
+            self._add(field, [named["quoted"], json_value(f'"{named["quoted"]}"')])
+        return named.end()
 
     def _without_values(self, text: str) -> str:
         lengths = sorted(self._values, reverse=True)

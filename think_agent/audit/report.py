@@ -14,7 +14,7 @@ step only the times of its messages.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any, ClassVar
@@ -262,9 +262,8 @@ class _Builder:
 
     def _call(self, call: ToolCall) -> Call:
         """A new call, as the model wrote it."""
-        arguments = think.bare(call).arguments
-        shown = Call(call, self._is_decision(call.name), arguments)
-        shown.verb = self._verb(call.name, arguments)
+        bare = think.bare(call)
+        shown = Call(call, self._is_decision(call.name), bare.arguments, self._verb(bare))
         if call.recovered:
             text = f"The call of {call.name} was written as text and recovered from there."
             shown.events.append(Note(text, kind="warning"))
@@ -285,13 +284,14 @@ class _Builder:
         is_read_only = self._tools.get(name, {}).get("read_only")
         return not is_read_only and fits(name, self._guarded)
 
-    def _verb(self, name: str, arguments: Json | str) -> str:
+    def _verb(self, call: ToolCall) -> str:
         """The argument that takes one of a few words; empty if the tool has none."""
-        parameters = self._tools.get(name, {}).get("parameters", {})
-        if isinstance(arguments, dict):
-            for key, schema in parameters.get("properties", {}).items():
-                if "enum" in schema and key in arguments:
-                    return str(arguments[key])
+        if isinstance(call.arguments, str):
+            return ""
+        parameters = self._tools.get(call.name, {}).get("parameters", {})
+        for key, schema in parameters.get("properties", {}).items():
+            if "enum" in schema and key in call.arguments:
+                return str(call.arguments[key])
         return ""
 
     def _answer(self, call: Call, answer: Answer) -> None:
@@ -312,10 +312,10 @@ class _Builder:
                 event = self._result(call, answer)
         call.events.append(event)
         if answer.arguments is not None and answer.arguments != call.arguments:
-            call.arguments = answer.arguments
-            call.verb = self._verb(call.call.name, answer.arguments)
-            text = signature(ToolCall("", call.call.name, answer.arguments))
-            call.events.append(Note(f"with other arguments: {text}"))
+            changed = replace(call.call, arguments=answer.arguments)
+            call.arguments = changed.arguments
+            call.verb = self._verb(changed)
+            call.events.append(Note(f"with other arguments: {signature(changed)}"))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
@@ -413,33 +413,36 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
 
 def _texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
     """Each text in an answer that is JSON, with its place."""
-    inner: Iterable[tuple[Any, Any]] = ()
     match value:
-        case dict():
-            inner = value.items()
-        case list():
-            inner = enumerate(value)
         case str():
             yield place, value
-    for key, item in inner:
-        yield from _texts(item, f"{place}.{key}")
+        case list():
+            yield from _texts(dict(enumerate(value)), place)
+        case dict():
+            for key, item in value.items():
+                yield from _texts(item, f"{place}.{key}")
 
 
 def _in_words(entry: Entry) -> Note:
     """The note for an entry that belongs to no step."""
+    kind = "warning"
     match entry:
         case User():
-            return Note(f"the kit said ({entry.kind}): {entry.text}", entry, "question")
+            kind = "question"
+            text = f"the kit said ({entry.kind}): {entry.text}"
         case Verdict(call_id=""):
-            return Note(words.decided(entry), entry, "verdict")
+            kind = "verdict"
+            text = words.decided(entry)
         case Paused():
-            return Note(words.paused(entry), entry, "paused")
-        case Checked(missing=None):
-            return Note(words.checked(entry), entry, "met")
-        case Checked():
-            return Note(words.checked(entry), entry, "unmet")
+            kind = "paused"
+            text = words.paused(entry)
+        case Checked(missing=missing):
+            kind = "met"
+            if missing is not None:
+                kind = "unmet"
+            text = words.checked(entry)
         case Unreadable():
             text = f"Line {entry.line} of the file cannot be read: {entry.problem}\n{entry.raw}"
         case _:
             text = f"This belongs to no call: {json_text(to_json(entry))}"
-    return Note(text, entry, "warning")
+    return Note(text, entry, kind)
