@@ -6,7 +6,6 @@ Rule 2: a code that is not in a table (a file may hold anything) is shown as it 
 
 from collections.abc import Collection, Iterator, Mapping
 
-from ..loop import CallModel
 from ..messages import (
     THINK_NAME,
     Assistant,
@@ -16,6 +15,7 @@ from ..messages import (
     Message,
     Paused,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Usage,
     User,
@@ -103,9 +103,8 @@ def refusal(code: str) -> str:
     return f"refused: {REFUSED.get(code, code)}"
 
 
-def asked(source: Assistant | CallModel) -> str:
-    """What the tool choice of a reply, or of the step before it, asked: "the model was …"."""
-    choice = source.tool_choice
+def asked(choice: ToolChoice) -> str:
+    """What a tool choice asks: "the model was …"."""
     if isinstance(choice, Force):
         return f"told to call {choice.name}"
     return ASKED.get(choice, choice)
@@ -142,7 +141,7 @@ def checked(check: Checked) -> str:
 def lines(message: Message) -> Iterator[str]:
     """What a message says, in a line for each call, or in one."""
     match message:
-        case Assistant(tool_calls=[_, *_] as calls):
+        case Assistant(tool_calls=calls) if calls:
             for call in calls:
                 yield _called(call)
         case Assistant(words=text):
