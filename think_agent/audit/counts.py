@@ -110,7 +110,7 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
     """The counts with their intervals, for all runs and for each value of the fact `by`."""
-    groups = {"all": [*log.runs]}
+    groups = {"all": log.runs}
     for run in log.runs:
         if by in run.facts:
             groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)

@@ -213,7 +213,7 @@ def _read_step(row: Json) -> Iterator[Said]:
     if row.get("is_copied_context"):
         yield "a step that was copied from another trajectory"
         return
-    role = {"agent": "assistant"}.get(row["source"], row["source"])
+    role = row["source"].replace("agent", "assistant")
     yield from read_row({**row, "role": role, "source": None, "observation": None})
 
     observation = row.get("observation") or {}

@@ -29,8 +29,8 @@ Rows = dict[int, Any]  # by number: of the line, or in their list
 class Log(NamedTuple):
     """A file of runs. `unread`: all that could not be read, each with its place."""
 
-    runs: Sequence[Run]
-    unread: Sequence[str]
+    runs: list[Run]
+    unread: list[str]
 
 
 def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:

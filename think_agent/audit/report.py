@@ -310,12 +310,15 @@ class _Builder:
             case ToolResult():
                 self._open.remove(call)
                 event = self._result(call, answer)
+                if answer.number:
+                    place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
+                    self._sources[str(answer.number)] = (place, len(self._speakers))
         call.events.append(event)
         if answer.arguments is not None and answer.arguments != call.arguments:
             changed = replace(call.call, arguments=answer.arguments)
             call.arguments = changed.arguments
             call.verb = self._verb(changed)
-            call.events.append(Note(f"with other arguments: {signature(changed)}"))
+            call.events.append(Note(f"with other arguments: {signature(changed)}", answer))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
@@ -338,20 +341,21 @@ class _Builder:
 
     def _result(self, call: Call, result: ToolResult) -> Note:
         """A call has its result."""
-        call.status = words.status(result)
         if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
         if call.call.name == THINK_NAME and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
             self._number_of[thought] = call.thought
-        if result.number:
-            place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
-            self._sources[str(result.number)] = (place, len(self._speakers))
         if result.refused:
+            call.status = "refused"
             return Note(words.refusal(result.refused), result, "refused")
         if result.in_doubt:
+            call.status = "in doubt"
             return Note("it did not return: it may have happened", result, "alarm")
+        call.status = "done"
+        if result.is_error:
+            call.status = "failed"
         return Note(call.status, result, "status")
 
     def _leave_open(self) -> None:
@@ -367,7 +371,7 @@ class _Builder:
         self._open = []
 
     def _leave(self, call: Call) -> None:
-        """If a call's last event is its start, it has not returned."""
+        """If a call's last event is about its start, it has not returned."""
         if call.events and isinstance(call.events[-1].entry, Started):
             text = "the run stopped during this call: it may have happened"
             call.events.append(Note(text, kind="alarm"))

@@ -89,15 +89,6 @@ ASKED = {  # what a tool choice without a name asks of the model
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
 
 
-def status(result: ToolResult) -> str:
-    """What happened to a call: a key of STATUS."""
-    if result.refused:
-        return "refused"
-    if result.in_doubt:
-        return "in doubt"
-    return "failed" if result.is_error else "done"
-
-
 def refusal(code: str) -> str:
     """Why a call was refused."""
     return f"refused: {REFUSED.get(code, code)}"
