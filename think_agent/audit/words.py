@@ -196,9 +196,7 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
         return ""
     if isinstance(value, str):
         return shorten(value, 80)
-    text = shorten(brief(value), 60)
-    is_count = isinstance(value, int) and name.endswith("s") and " " not in name
-    return f"{text} {name}" if is_count else f"{name}: {text}"  # 13 days
+    return f"{name}: {shorten(brief(value), 60)}"
 
 
 def tokens(usage: Usage) -> str:
