@@ -132,8 +132,6 @@ def to_html(table: Section, unread: Sequence[str]) -> str:
     return rendered(
         "tables.html.j2",
         title="Audit of runs",
-        panels=[],
-        sentences=[],
         tables=[table],
         unread=unread,
     )

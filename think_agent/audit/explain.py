@@ -131,9 +131,9 @@ def _told(turn: Turn) -> Iterator[tuple[str, str]]:
     for message in reversed(turn.history.spoken[-LATEST:]):
         if isinstance(message, Assistant):
             when = "the model had read"
-        elif not _is_request(message):
-            for text in words.lines(message):
-                yield when, text
+            continue
+        for text in words.lines(message):
+            yield when, text
 
 
 def _reason(step: Step, turn: Turn) -> str:

@@ -68,7 +68,7 @@ class Redaction:
         match value:
             case str():
                 return self._masked(value)
-            case int() | float() if str(value) in self._values[len(str(value))]:
+            case int() | float() if self._without_values(str(value)) == REDACTED:
                 return REDACTED
             case dict():
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}

@@ -130,7 +130,7 @@ def checked(check: Checked) -> str:
 
 
 def lines(message: Message) -> Iterator[str]:
-    """What a message says, in a line for each call, or in one."""
+    """What a message inside a turn says, in a line for each call, or in one."""
     match message:
         case Assistant(tool_calls=calls) if calls:
             for call in calls:
@@ -139,9 +139,7 @@ def lines(message: Message) -> Iterator[str]:
             yield shorten(text)
         case ToolResult(name=name, content=content) if name != THINK_NAME:
             yield f"{name} gave: {gave(content, None)}"
-        case User(kind="person", text=text):
-            yield f"the person said: {shorten(text)}"
-        case User(kind=kind, text=text):
+        case User(kind=kind, text=text) if kind != "person":
             yield f"the kit said ({kind}): {shorten(text)}"
         case Verdict():
             yield decided(message)
