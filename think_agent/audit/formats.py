@@ -132,7 +132,7 @@ def read_row(row: Any) -> Iterator[Said]:
 
 def _read_said(row: Json) -> Iterator[Said]:
     """What the parts of a row say: first the other parts, then its text."""
-    parts = [*_parts(_take(row, "content|message|prompt")), *_beside(row)]
+    parts = [*_parts(take(row, "content|message|prompt")), *_beside(row)]
     yield from _unread(row["role"], row)
     text = ""
     for part in parts:
@@ -163,13 +163,13 @@ def _read_part(part: Json) -> Iterator[Said]:
     kind = part.get("type")
     if kind in REASONING:
         thinking = ""
-        for piece in [part, *_parts(_take(part, "summary")), *_parts(_take(part, "content"))]:
+        for piece in [part, *_parts(take(part, "summary")), *_parts(take(part, "content"))]:
             thinking += yield from _read_text(piece)
         yield Assistant(thinking=thinking or HIDDEN)
     elif kind in CALLS:
-        id = str(first(part, CALL_ID + "|id"))
-        name = str(_take(part, "name|function_name"))
-        call = ToolCall(id, name, arguments_of(_take(part, "arguments|input|args")))
+        id = str(take(part, CALL_ID + "|id"))
+        name = str(take(part, "name|function_name"))
+        call = ToolCall(id, name, arguments_of(take(part, "arguments|input|args")))
         yield from _unread("call", part)
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
@@ -182,12 +182,12 @@ def _beside(row: Json) -> Iterator[Json]:
     """The fields beside the content of a reply, as parts. A user's calls are not the model's."""
     if row["role"] != "assistant":
         return
-    yield from _parts(_take(row, "refusal"))
-    reasoning = _take(row, "reasoning_content|reasoning|thinking")
+    yield from _parts(take(row, "refusal"))
+    reasoning = take(row, "reasoning_content|reasoning|thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
-    calls = _parts(_take(row, "tool_calls"))
-    calls += _parts(_take(row, "function_call"))  # OpenAI's first protocol had one
+    calls = _parts(take(row, "tool_calls"))
+    calls += _parts(take(row, "function_call"))  # OpenAI's first protocol had one
     for call in calls:
         function = call.get("function", {})
         twice = call.keys() & function.keys()  # of these the call's own are not read
@@ -203,10 +203,10 @@ def _read_step(row: Json) -> Iterator[Said]:
     yield from read_row({**row, "role": role, "source": None, "observation": None})
 
     observation = {**(row.get("observation") or {})}
-    results = _parts(_take(observation, "results"))
+    results = _parts(take(observation, "results"))
     yield from _unread("observation", observation)
     for result in results:
-        failed = first(result.get("extra") or {}, "is_error|tool_result_is_error")
+        failed = take(result.get("extra") or {}, "is_error|tool_result_is_error")
         yield from _read_result({**result, "is_error": failed})
         for run in _parts(result.get("subagent_trajectory_ref")):
             if run.get("trajectory_path"):
@@ -215,8 +215,8 @@ def _read_step(row: Json) -> Iterator[Said]:
 
 def _read_result(part: Json) -> Iterator[Said]:
     """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
-    pieces = _parts(_take(part, "content|output"))
-    failed = _take(part, "is_error")
+    pieces = _parts(take(part, "content|output"))
+    failed = take(part, "is_error")
     yield from _unread("result", part)
     text = ""
     for piece in pieces:
@@ -229,8 +229,8 @@ def _read_result(part: Json) -> Iterator[Said]:
     refused = ""
     if text.startswith(REFUSALS):
         refused = "person"
-    id = str(first(part, CALL_ID))
-    name = str(first(part, "tool_name|name"))
+    id = str(take(part, CALL_ID))
+    name = str(take(part, "tool_name|name"))
     yield ToolResult(id, name, text, bool(failed), refused=refused)
 
 
@@ -265,20 +265,14 @@ def _parts(content: Any) -> list[Json]:
     return [{"type": type(content).__name__, "value": content}]
 
 
-def _take(row: Json, names: str) -> Any:
+def take(row: Json, names: str) -> Any:
     """Take the first of these fields (a|b) that has a value out of a row, and those that say the
     same. An empty text if none has a value.
     """
-    taken = first(row, names)
+    taken: Any = ""
     for name in names.split("|"):
+        if taken == "" and row.get(name) is not None:
+            taken = row[name]
         if row.get(name) == taken:
-            del row[name]
+            row.pop(name)
     return taken
-
-
-def first(part: Json, names: str) -> Any:
-    """The first of these fields (a|b) that has a value; an empty text if none has."""
-    for name in names.split("|"):
-        if part.get(name) not in (None, ""):
-            return part[name]
-    return ""

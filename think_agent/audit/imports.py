@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import ATIF, first, read_row, refuse_others, reply_of
+from .formats import ATIF, read_row, refuse_others, reply_of, take
 from .runs import Run
 
 Rows = dict[int, Any]  # by number: of the line, or in their list
@@ -89,7 +89,7 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
                 yield from _runs(enumerate(value, 1))
                 continue
             case {"role": _} | {"type": _}:
-                agent = first(value, "agentId|parent_tool_use_id|isSidechain") or ""
+                agent = take(value, "agentId|parent_tool_use_id|isSidechain") or ""
             case (
                 {"steps": said, **facts}
                 | {"messages": said, **facts}
