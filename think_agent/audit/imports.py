@@ -90,25 +90,20 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
                 continue
             case {"role": _} | {"type": _}:
                 agent = take(value, "agentId|parent_tool_use_id|isSidechain") or ""
-            case (
-                {"steps": said, **facts}
-                | {"messages": said, **facts}
-                | {"traj": said, **facts}
-                | {"input": said, **facts}
-            ):
-                yield from _logged(said, facts)
+            case {"steps": _} | {"messages": _} | {"traj": _} | {"input": _}:
+                yield from _logged(value)
                 continue
         alone.setdefault(agent, {})[number] = value
     for rows in alone.values():
         yield rows, {}
 
 
-def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
+def _logged(facts: Json) -> Iterator[tuple[Rows, Json]]:
     """A run that is an object, with its response, and the runs of its sub-agents."""
-    rows = _rows(said, "user")
+    rows = _rows(take(facts, "steps|messages|traj|input"), "user")
     for name in ("output", "response"):
         rows += _rows(facts.get(name), "assistant")
-    others = facts.pop("subagent_trajectories", None) or ()
+    others = take(facts, "subagent_trajectories")
     yield dict(enumerate(rows, 1)), facts
     yield from _runs(enumerate(others, 1))
 
@@ -116,7 +111,7 @@ def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
 def _rows(content: Any, role: str) -> list[Any]:
     """The rows in a field of a run: of a conversation, or of the response to it."""
     match content:
-        case None:
+        case None | "":
             return []
         case list():
             return list(content)
