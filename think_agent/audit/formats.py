@@ -141,21 +141,20 @@ def _read_said(row: Json) -> Iterator[Said]:
         else:
             yield from _read_part(part)
     if text or not any(part.get("type") in RESULTS for part in parts):
-        yield from _spoken(row, text)
+        yield _spoken(row, text)
 
 
-def _spoken(row: Json, text: str) -> Iterator[Said]:
+def _spoken(row: Json, text: str) -> Said:
     """The text of a row, by who spoke."""
     match row:
         # Claude Code writes in the user's role, too.
         case {"isMeta": True} | {"isCompactSummary": True} | {"commandMode": "task-notification"}:
-            yield User(text, "nudge")
+            return User(text, "nudge")
         case {"role": "user"}:
-            yield User(text)
+            return User(text)
         case {"role": "system" | "developer"}:
-            yield {"instructions": text}
-        case _:
-            yield Assistant(text)
+            return {"instructions": text}
+    return Assistant(text)
 
 
 def _read_part(part: Json) -> Iterator[Said]:

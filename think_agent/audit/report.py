@@ -115,6 +115,11 @@ class Step:
         """All notes about the reply and its calls, in order."""
         return self.notes + [event for call in self.calls for event in call.events]
 
+    @property
+    def decisions(self) -> list[Call]:
+        """The calls that are decisions."""
+        return [call for call in self.calls if call.decision]
+
 
 @dataclass
 class Turn:
