@@ -323,7 +323,7 @@ class _Builder:
             changed = replace(call.call, arguments=answer.arguments)
             call.arguments = changed.arguments
             call.verb = self._verb(changed)
-            call.events.append(Note(f"with other arguments: {signature(changed)}", answer))
+            call.events.append(Note(f"with other arguments: {signature(changed)}"))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
@@ -376,8 +376,9 @@ class _Builder:
         self._open = []
 
     def _leave(self, call: Call) -> None:
-        """If a call's last event is about its start, it has not returned."""
-        if call.events and isinstance(call.events[-1].entry, Started):
+        """If the last message about a call is its start, it has not returned."""
+        entries = [event.entry for event in call.events if event.entry]
+        if entries and isinstance(entries[-1], Started):
             text = "the run stopped during this call: it may have happened"
             call.events.append(Note(text, kind="alarm"))
 
