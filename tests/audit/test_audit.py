@@ -150,7 +150,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(messages, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay cents: 1 → paid · R-7 approved by --approve always"
+    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
     assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"

@@ -177,7 +177,7 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
     for text in forms:
         in_order(text, "denied by Ada: not today", edited, "pay(cents=2)", CRASHED)
     page = text_in(to_html(made))
-    assert "pay cents: 2 → ok" in page  # what ran, not what was asked for
+    assert "pay 2 cents → ok" in page  # what ran, not what was asked for
 
 
 def test_a_crash_is_told_of_a_call_that_was_started_with_other_arguments():

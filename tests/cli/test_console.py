@@ -176,7 +176,7 @@ def test_each_text_of_a_json_plan_is_shown_once(streams):
 
 def test_a_result_is_summarized_in_a_line_or_shown_whole():
     replies = call("order", order_id="ORD-001"), "ok"
-    short = "  ↳ $89.00 · days: 13 · final sale: no · lines: "
+    short = "  ↳ $89.00 · 13 days · final sale: no · lines: "
     assert short in watched(*replies)
     whole = '  ↳ {"order_id":"ORD-001","price":"$89.00","days":13,"final_sale":false,'
     assert whole in watched(*replies, verbose=True)

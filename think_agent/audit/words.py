@@ -194,7 +194,9 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
         return ""
     if isinstance(value, str):
         return shorten(value, 80)
-    return f"{name}: {shorten(brief(value), 60)}"
+    text = shorten(brief(value), 60)
+    is_count = isinstance(value, int) and name.endswith("s") and " " not in name
+    return f"{text} {name}" if is_count else f"{name}: {text}"  # 13 days
 
 
 def tokens(usage: Usage) -> str:
