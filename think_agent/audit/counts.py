@@ -72,14 +72,13 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
 
 def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """For each thing that is counted in a run: its key in ROWS, and whether it is true."""
-    turns = Turn.all(run.messages)
-    yield "thought", any(turn.thoughts for turn in turns)
     # The same run, read as one single turn.
     unbroken = Turn.of(message for message in run.messages if not isinstance(message, User))
+    yield "thought", bool(unbroken.thoughts)
     for action in unbroken.actions:
         if fits(action.call.name, guarded):
             yield "near", action.thought is not None
-    for turn in turns:
+    for turn in Turn.all(run.messages):
         yield from _of_turn(turn, guarded)
         for action in turn.actions:
             yield "failed", action.result.is_error
