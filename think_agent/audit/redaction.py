@@ -93,17 +93,17 @@ class Redaction:
         field = _plain(name)
         if field not in self._fields or value in ("", None):
             return self.hide(value)
-        self._add(field, value)
+        self._missing.pop(field, None)
+        self._add(value)
         return REDACTED
 
-    def _add(self, field: str, value: Any) -> None:
+    def _add(self, value: Any) -> None:
         """Remember every value inside the value of a hidden field."""
-        self._missing.pop(field, None)
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list):
             for item in value:
-                self._add(field, item)
+                self._add(item)
         elif value not in (True, False, None):
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
@@ -113,27 +113,27 @@ class Redaction:
         """A text without hidden fields and hidden values."""
         pieces: list[str] = []
         last = 0
-        for named in self._named.finditer(text):
-            if named.start() >= last:
-                pieces += [self._without_values(text[last : named.start("value")]), REDACTED]
-                last = self._add_named(named)
+        named = self._named.search(text)
+        while named:
+            pieces += [self._without_values(text[last : named.start("value")]), REDACTED]
+            last = self._add_named(named)
+            named = self._named.search(text, last)
         return "".join([*pieces, self._without_values(text[last:])])
 
     def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
-        field = _plain(named["field"])
+        self._missing.pop(_plain(named["field"]), None)
         if named["nested"]:
             found = json_at(named.string, named.start("value"))
             if found:
-                self._add(field, found[0])
+                self._add(found[0])
                 return found[1]
-            self._missing.pop(field, None)
             self._left_out.add("broken JSON, from the name of a hidden field on")
             return len(named.string)
         if named["bare"]:
-            self._add(field, [named["bare"], named["bare"].split()[0]])
+            self._add([named["bare"], named["bare"].split()[0]])
         else:
-            self._add(field, [named["quoted"], json_value(f'"{named["quoted"]}"')])
+            self._add([named["quoted"], json_value(f'"{named["quoted"]}"')])
         return named.end()
 
     def _without_values(self, text: str) -> str:
