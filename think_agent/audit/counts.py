@@ -59,7 +59,8 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     """
     writes = "writes"
     if not guarded:
-        writes, guarded = "actions", ["*"]
+        writes = "actions"
+        guarded = ["*"]
     tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
         tally.update(_of_run(run, guarded))

@@ -36,7 +36,7 @@ OPAQUE = {  # fields that cannot be searched for values
 VALUE = r"""(?xs:(?P<value>
     (?P<quote>\\*["'])(?P<quoted>(?:\\.|.)*?)(?:(?P=quote)|\Z)
     | (?P<nested>[\[{])
-    | (?!(?:null|true|false)(?:[\s"'<>,;&}\])]|\Z))(?P<bare>[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
+    | (?!(?:null|true|false)(?:[\s\\"'<>,;&}\])]|\Z))(?P<bare>[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
 ))"""
 
 
