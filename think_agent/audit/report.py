@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import count
 from typing import Any, ClassVar
 
 from .. import think
@@ -210,9 +209,9 @@ class _Builder:
         self._reading = Reading()
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
-        self._number_of: dict[Thought, int | None] = {}
+        self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
         self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
-        self._numbers = count(1)  # of thoughts
+        self._thoughts = 0  # how many there were
         self._open: list[Call] = []  # no result yet
 
     def add(self, entry: Entry) -> None:
@@ -279,7 +278,8 @@ class _Builder:
         if shown.how:
             shown.text = think.thought(call)
             shown.should_continue = think.should_continue(call)
-            shown.thought = next(self._numbers)
+            self._thoughts += 1
+            shown.thought = self._thoughts
         return shown
 
     def _is_decision(self, name: str) -> bool:

@@ -138,7 +138,7 @@ def lines(message: Message) -> Iterator[str]:
         case Assistant(words=text):
             yield shorten(text)
         case ToolResult(name=name, content=content) if name != THINK_NAME:
-            yield f"{name} gave: {gave(content, None)}"
+            yield f"{name} gave: {gave(content, {})}"
         case User(kind=kind, text=text) if kind != "person":
             yield f"the kit said ({kind}): {shorten(text)}"
         case Verdict():
@@ -164,7 +164,7 @@ def behind(came_about: Mapping[str, int]) -> str:
     return ", ".join(parts) or "none"
 
 
-def gave(result: str, arguments: Json | str | None) -> str:
+def gave(result: str, arguments: Json | str) -> str:
     """What is new in a result, compared with the `arguments` of its call, on one line."""
     data = json_value(result)
     if data is None:
