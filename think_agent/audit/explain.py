@@ -49,7 +49,7 @@ class Explained:
     planned: list[tuple[str, str, str]]
     passed: list[str]
     came: list[str]
-    remark: str
+    remark: str = ""
 
 
 def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explained]:

@@ -245,8 +245,9 @@ def _read_text(part: Json) -> Generator[str, None, str]:
 
 def _unread(kind: str, row: Json) -> Iterator[str]:
     """The fields with a value that nobody has taken out (rule 3)."""
+    ignored = METADATA.split()
     for name, value in row.items():
-        if value and name not in METADATA.split():
+        if value and name not in ignored:
             yield f"the field {name!r} of the {kind}"
 
 
