@@ -16,13 +16,14 @@ from tests.support.sizes import ROOT
 from tests.support.traces import needs_traces, recorded
 from think_agent import Assistant, ToolCall, ToolResult, User
 from think_agent.audit import read_log, to_atif
-from think_agent.audit.formats import FIELDS, METADATA
+from think_agent.audit.formats import METADATA
 from think_agent.messages import to_json
 
 MARK = "MARK-17"
 YES_OR_NO = "is_error"  # no text is read from it
-KNOWN = {name for fields in FIELDS.values() for name in fields.replace("|", " ").split()}
-FURTHER = ["unknown", *sorted(KNOWN - {YES_OR_NO, *METADATA.split()})]
+KNOWN = """args arguments attachment content function_call function_name input is_error message name
+    output prompt reasoning reasoning_content refusal results summary text thinking tool_calls"""
+FURTHER = ["unknown", *sorted({*KNOWN.split()} - {YES_OR_NO, *METADATA.split()})]
 WHOLE = (  # how a warning begins that speaks of a whole row, or of one field that hides another
     "a row ",
     "a step ",

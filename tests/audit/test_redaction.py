@@ -117,6 +117,18 @@ def test_the_copies_of_an_approval_are_hidden_too():
     assert "[redacted]" in to_text(report(messages, redact=["card"]))
 
 
+@pytest.mark.parametrize("word", ["null", "true", "false"])
+def test_a_value_may_begin_like_a_word_that_is_no_value(word):
+    messages = [User(f"{word}-Zq7"), Assistant(f"pin: {word}-Zq7"), Assistant(f"pin={word}, 1")]
+    assert_gone("Zq7", outputs(messages, ["pin"]))
+    assert f"pin={word}, 1" in to_text(report(messages, redact=["pin"]))
+
+
+def test_a_quote_inside_a_hidden_object_hides_no_field_behind_it():
+    messages = [User("Zq7"), Assistant("""pin: {"a": "pin: 'x"} and pin: 'Zq7'""")]
+    assert_gone("Zq7", outputs(messages, ["pin"]))
+
+
 def test_what_redaction_could_not_do_is_a_warning():
     messages = [User("{"), Assistant("a: {", native={"k": 1}), Unreadable(2, "x", "torn")]
     problems = report(messages, redact=["a", "nothing"]).problems

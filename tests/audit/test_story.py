@@ -180,6 +180,15 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
     assert "pay 2 cents → ok" in page  # what ran, not what was asked for
 
 
+def test_a_crash_is_told_of_a_call_that_was_started_with_other_arguments():
+    pay = ToolCall("a", "pay", {"cents": 1})
+    started = Started("a", "pay", arguments={"cents": 2})
+    made, forms = in_each_form([User("Pay"), Assistant(tool_calls=(pay,)), started])
+    assert events(made, "pay") == [["started", "with other arguments: pay(cents=2)", CRASHED]]
+    for text in forms:
+        in_order(text, "with other arguments: pay(cents=2)", CRASHED)
+
+
 def test_a_call_that_waits_for_a_person_is_not_called_not_run():
     @tool(needs_approval=True)
     def pay(dollars: int) -> str:

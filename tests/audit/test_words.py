@@ -6,7 +6,6 @@ import pytest
 
 from think_agent.audit import words
 from think_agent.messages import (
-    Assistant,
     Checked,
     Exit,
     Force,
@@ -67,7 +66,7 @@ def test_checks_and_refusals():
 
 def test_the_tool_choice_as_text():
     choices = ["auto", "required", "none", Force("think")]
-    text = [words.asked(Assistant(tool_choice=choice)) for choice in choices]
+    text = [words.asked(choice) for choice in choices]
     assert text == [
         "free to choose",
         "told to call a tool",

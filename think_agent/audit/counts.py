@@ -59,7 +59,8 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     """
     writes = "writes"
     if not guarded:
-        writes, guarded = "actions", ["*"]
+        writes = "actions"
+        guarded = ["*"]
     tally: Counter[tuple[str, bool]] = Counter()
     for run in runs:
         tally.update(_of_run(run, guarded))
@@ -72,16 +73,13 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
 
 def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """For each thing that is counted in a run: its key in ROWS, and whether it is true."""
-    turns = Turn.all(run.messages)
-    yield "thought", any(turn.thoughts for turn in turns)
-    unbroken = Turn()  # the same run, read as one single turn
-    for message in run.messages:
-        if not isinstance(message, User):
-            unbroken.add(message)
+    # The same run, read as one single turn.
+    unbroken = Turn.of(message for message in run.messages if not isinstance(message, User))
+    yield "thought", bool(unbroken.thoughts)
     for action in unbroken.actions:
         if fits(action.call.name, guarded):
             yield "near", action.thought is not None
-    for turn in turns:
+    for turn in Turn.all(run.messages):
         yield from _of_turn(turn, guarded)
         for action in turn.actions:
             yield "failed", action.result.is_error
@@ -110,31 +108,23 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     yield "promise", signal is True and ends_in_words
 
 
-def groups(runs: Sequence[Run], by: str) -> dict[str, list[Run]]:
-    """All runs, and the runs for each value of the fact `by`."""
-    found = {"all": list(runs)}
-    for run in runs:
-        if by in run.facts:
-            found.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
-    return found
-
-
 def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
     """The counts with their intervals, for all runs and for each value of the fact `by`."""
+    groups = {"all": log.runs}
+    for run in log.runs:
+        if by in run.facts:
+            groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
+
     header = ["what"]
     cells: dict[str, list[str]] = defaultdict(list)
-    for name, runs in groups(log.runs, by).items():
+    for name, runs in groups.items():
         header.append(f"{name}: {len(runs)} runs")
         for what, share in count(runs, guarded).items():
             cells[what].append(_share(*share))
         cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
     cells[UNREAD][0] = str(len(log.unread))  # of all, also lines that belong to no run
     rows = [[what, *shares] for what, shares in cells.items()]
-    return Section(
-        words.counted(len(log.runs), "run"),
-        REMARK,
-        [header, *rows],
-    )
+    return Section(words.counted(len(log.runs), "run"), REMARK, [header, *rows])
 
 
 def to_html(table: Section, unread: Sequence[str]) -> str:
@@ -142,8 +132,6 @@ def to_html(table: Section, unread: Sequence[str]) -> str:
     return rendered(
         "tables.html.j2",
         title="Audit of runs",
-        panels=[],
-        sentences=[],
         tables=[table],
         unread=unread,
     )

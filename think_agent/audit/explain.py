@@ -5,7 +5,6 @@ functions look at, the plan differs from the record, and `remark` says so.
 """
 
 import inspect
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,7 +29,7 @@ from ..tools import signature
 from ..turn import Turn
 from . import words
 
-LATEST = 6  # messages that a step shows of what the model had read
+LATEST = 12  # messages, of which a step shows what the model was told
 ANOTHER = "as recorded; now another step is planned: settings, or the world, have changed since"
 BY_A_POLICY = "as recorded: a policy of the agent changed it"
 
@@ -57,20 +56,8 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
     """Each step of a transcript, planned again from the messages before it. While a turn is open,
     the last one is what this agent would do next. Without an agent, only `next_step` plans.
     """
-    explained: list[Explained] = []
     policies = agent.policies() if agent else []
-    read: deque[str] = deque(maxlen=LATEST)  # by the model, before its latest reply
-    unread: deque[str] = deque(maxlen=LATEST)
-    for _, turn, came in _planned_steps(transcript):
-        explained.append(_explained(turn, policies, came))
-        explained[-1].facts += _facts(turn, read, unread)
-        for message in came:
-            if isinstance(message, Assistant):
-                read += unread
-                unread.clear()
-            elif isinstance(message, User | ToolResult):
-                unread += words.lines(message)
-    return explained
+    return [_explained(turn, policies, came) for _, turn, came in _planned_steps(transcript)]
 
 
 class Difference(NamedTuple):
@@ -117,17 +104,15 @@ def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> E
     remark = ""
     if came and not _fits(step, came[-1]):
         remark = ANOTHER if policies else BY_A_POLICY
-    return Explained(len(turn.history.starts), [], planned, passed, lines, remark)
+    facts = list(_facts(turn))
+    return Explained(len(turn.history.starts), facts, planned, passed, lines, remark)
 
 
-def _facts(turn: Turn, read: Iterable[str], unread: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
     """What the transcript says, as far as it counts for the next step."""
     if turn.request:
         yield "the person asked", shorten(turn.request.text)
-    for text in read:
-        yield "the model had read", text
-    for text in unread:
-        yield "new since then", text
+    yield from reversed(list(_told(turn)))
     if turn.pending:
         call = turn.pending[0]
         thought = turn.thought_behind(call)
@@ -138,6 +123,17 @@ def _facts(turn: Turn, read: Iterable[str], unread: Iterable[str]) -> Iterator[t
             yield "in doubt", "the same call may have happened before"
     replies = words.counted(len(turn.replies), "model call")
     yield "so far", f"{replies}, {words.counted(len(turn.actions), 'action')}"
+
+
+def _told(turn: Turn) -> Iterator[tuple[str, str]]:
+    """What the model was told, the latest first, and whether it has replied since."""
+    when = "new since then"
+    for message in reversed(turn.history.spoken[-LATEST:]):
+        if isinstance(message, Assistant):
+            when = "the model had read"
+            continue
+        for text in words.lines(message):
+            yield when, text
 
 
 def _reason(step: Step, turn: Turn) -> str:
@@ -165,10 +161,11 @@ def _purpose(policy: Policy) -> str:
 def _in_words(step: Step) -> str:
     """The text for a planned step."""
     match step:
-        case CallModel(say=User(kind=kind, text=text)):
-            return f"the model is {words.asked(step)}, with a {kind} question: {shorten(text)}"
-        case CallModel():
-            return f"the model is {words.asked(step)}"
+        case CallModel(choice, say):
+            asked = f"the model is {words.asked(choice)}"
+            if say:
+                return f"{asked}, with a {say.kind} question: {shorten(say.text)}"
+            return asked
         case CallTool(call):
             return f"run {call.name}"
         case Refuse(call, code, reason):
@@ -187,8 +184,9 @@ def _planned_steps(
     """Each step that can be planned: the place of its first message, the Turn before it, and what
     came of it, without a start, and without what a person asked.
     """
+    turn = Turn()
     place = 0
-    for turn, recorded in _by_step(transcript):
+    for recorded in _by_step(transcript):
         came: list[Message] = []
         for message in recorded:
             if not isinstance(message, Started) and not _is_request(message):
@@ -196,23 +194,20 @@ def _planned_steps(
         # Nothing is planned before a request, or for a turn that is over.
         if turn.last and (came or not turn.ended):
             yield place, turn, came
+        for message in recorded:
+            turn.add(message)
         place += len(recorded)
 
 
-def _by_step(transcript: Iterable[Message]) -> Iterator[tuple[Turn, list[Message]]]:
-    """The messages of a transcript, step by step, each with the Turn before it. A person's message
-    is the last of its step.
-    """
-    turn = Turn()
+def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of a transcript, step by step. A person's message is the last of its step."""
     recorded: list[Message] = []
     for message in transcript:
         recorded.append(message)
         if _is_request(message) or not isinstance(message, (User, Started)):
-            yield turn, recorded
-            for done in recorded:
-                turn.add(done)
+            yield recorded
             recorded = []
-    yield turn, recorded  # the run may have stopped in the middle of a step
+    yield recorded  # the run may have stopped in the middle of a step
 
 
 def _is_request(message: Message) -> bool:

@@ -1,11 +1,11 @@
-"""The log formats of other programs: one reader for all their rows, and a table of its fields.
+"""The log formats of other programs: one reader for all their rows.
 
     Chat Completions, Messages, Responses, Ollama, ATIF, Claude Code
 
 Rule 1: a row is read by its shape; no log has to say its format. So a log may mix two formats.
 Rule 2: a row of unknown shape is listed as unread, with the reason. Nothing is left out in silence.
-Rule 3: each reader has its FIELDS. Another field with a value, at any depth, is listed as unread,
-        if it is not METADATA, which may be ignored everywhere.
+Rule 3: what is read of a row is taken out of it. A field with a value that is left, at any depth,
+        is listed as unread, if it is not METADATA, which may be ignored everywhere.
 Rule 4: a log of a known program that is not supported is refused by its name.
 
 Limitations: tokens, times and model names are not read. Claude Code's own bookkeeping (BOOKKEEPING)
@@ -13,13 +13,14 @@ is left out on purpose: a sub-agent's progress there is a copy of that agent's o
 was typed while the model worked is read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
+ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 OTHERS = (  # logs that are refused, by fields that only occur together there
     ("Inspect", {"eval", "samples"}),
     ("tau2-bench", {"simulations", "tasks"}),
@@ -58,22 +59,7 @@ REASONING = {"thinking", "redacted_thinking", "reasoning"}
 CALLS = {"tool_use", "function_call"}
 RESULTS = {"tool_result", "function_call_output", "tool"}
 CALL_ID = "call_id|tool_call_id|tool_use_id|source_call_id"  # fields with a call's id
-SAYING = "text refusal thinking summary content"  # fields of a part that hold text
 HIDDEN = "(reasoning that the log does not show)"
-FIELDS = {  # what is read of a row, or of a part, by its kind; of a|b the first that has a value
-    "system": "content|message",
-    "developer": "content",
-    "user": "content|message|prompt",
-    "assistant": """
-        content|message refusal reasoning_content|reasoning|thinking tool_calls function_call
-    """,
-    "text": "text refusal",
-    "reasoning": "text thinking summary content",
-    "call": "name|function_name arguments|input|args",
-    "result": "content|output is_error",
-    "observation": "results",
-    "attachment": "attachment",
-}
 METADATA = """
     call_id tool_call_id tool_use_id source_call_id
 
@@ -98,13 +84,13 @@ REFUSALS = (  # how a result begins in Claude Code if a person said no
 # Is it of another program?
 
 
-def other_format(value: Any) -> str:
-    """The name of the program that wrote this, if it is known but not supported."""
-    if isinstance(value, dict):
-        for name, fields in OTHERS:
-            if fields <= value.keys():
-                return name
-    return ""
+def refuse_others(value: Any) -> None:
+    """Raises ValueError for what is of another program that is known, but not supported."""
+    if not isinstance(value, dict):
+        return
+    for name, fields in OTHERS:
+        if fields <= value.keys():
+            raise ValueError(f"it is a log of {name}; {ATIF}")
 
 
 # From a row to what it says.
@@ -128,62 +114,62 @@ def read_row(row: Any) -> Iterator[Said]:
             yield from read_row({**row, "message": None, **message, **beside})
         case {"attachment": {"type": "queued_command", **typed}}:
             # it was typed while the model worked, and stands nowhere else
-            yield from _unread("attachment", row)
+            yield from _unread("attachment", {**row, "attachment": None})
             yield from read_row({**typed, "role": "user"})
         case {"role": "system" | "developer" | "user" | "assistant"}:
-            said = _first(row, "content|message|prompt")
-            yield from _read_parts(row, [*_parts(said), *_beside(row)])
+            yield from _read_said(dict(row))
         case {"role": "tool" | "function"}:
-            yield from _read_result({**row, "type": "tool"})
+            yield from _read_result(dict(row))
         case {"role": role}:
             yield f"a row of the role {role!r}"
         case {"type": str(kind)} if kind in BOOKKEEPING:
             return
         case {"type": _}:  # an item of the Responses API is a part of its own
-            yield from _read_part(row)
+            yield from _read_part(dict(row))
         case _:
             yield "a row that is no message"
 
 
-def _read_parts(row: Json, parts: list[Json]) -> Iterator[Said]:
+def _read_said(row: Json) -> Iterator[Said]:
     """What the parts of a row say: first the other parts, then its text."""
+    parts = [*_parts(take(row, "content|message|prompt")), *_beside(row)]
     yield from _unread(row["role"], row)
     text = ""
     for part in parts:
         if part.get("type") in TEXTS:
-            yield from _unread("text", part)
-            text += _text(part)
+            text += yield from _read_text(part)
         else:
             yield from _read_part(part)
     if text or not any(part.get("type") in RESULTS for part in parts):
-        yield from _spoken(row, text)
+        yield _spoken(row, text)
 
 
-def _spoken(row: Json, text: str) -> Iterator[Said]:
+def _spoken(row: Json, text: str) -> Said:
     """The text of a row, by who spoke."""
     match row:
         # Claude Code writes in the user's role, too.
         case {"isMeta": True} | {"isCompactSummary": True} | {"commandMode": "task-notification"}:
-            yield User(text, "nudge")
+            return User(text, "nudge")
         case {"role": "user"}:
-            yield User(text)
+            return User(text)
         case {"role": "system" | "developer"}:
-            yield {"instructions": text}
-        case _:
-            yield Assistant(text)
+            return {"instructions": text}
+    return Assistant(text)
 
 
 def _read_part(part: Json) -> Iterator[Said]:
     """What a part says that is not text."""
     kind = part.get("type")
     if kind in REASONING:
-        yield from _unread("reasoning", part)
-        yield Assistant(thinking=_text(part) or HIDDEN)
+        thinking = ""
+        for piece in [part, *_parts(take(part, "summary")), *_parts(take(part, "content"))]:
+            thinking += yield from _read_text(piece)
+        yield Assistant(thinking=thinking or HIDDEN)
     elif kind in CALLS:
+        id = str(take(part, CALL_ID + "|id"))
+        name = str(take(part, "name|function_name"))
+        call = ToolCall(id, name, arguments_of(take(part, "arguments|input|args")))
         yield from _unread("call", part)
-        id = str(_first(part, CALL_ID + "|id"))
-        name = str(_first(part, "name|function_name"))
-        call = ToolCall(id, name, arguments_of(_first(part, "arguments|input|args")))
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:
         yield from _read_result(part)
@@ -195,12 +181,12 @@ def _beside(row: Json) -> Iterator[Json]:
     """The fields beside the content of a reply, as parts. A user's calls are not the model's."""
     if row["role"] != "assistant":
         return
-    yield from _parts(row.get("refusal"))
-    reasoning = _first(row, "reasoning_content|reasoning|thinking")
+    yield from _parts(take(row, "refusal"))
+    reasoning = take(row, "reasoning_content|reasoning|thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
-    calls = _parts(row.get("tool_calls"))
-    calls += _parts(row.get("function_call"))  # OpenAI's first protocol had one
+    calls = _parts(take(row, "tool_calls"))
+    calls += _parts(take(row, "function_call"))  # OpenAI's first protocol had one
     for call in calls:
         function = call.get("function", {})
         twice = call.keys() & function.keys()  # of these the call's own are not read
@@ -212,13 +198,14 @@ def _read_step(row: Json) -> Iterator[Said]:
     if row.get("is_copied_context"):
         yield "a step that was copied from another trajectory"
         return
-    role = {"agent": "assistant"}.get(row["source"], row["source"])
+    role = row["source"].replace("agent", "assistant")
     yield from read_row({**row, "role": role, "source": None, "observation": None})
 
-    observation = row.get("observation") or {}
+    observation = {**(row.get("observation") or {})}
+    results = _parts(take(observation, "results"))
     yield from _unread("observation", observation)
-    for result in _parts(observation.get("results")):
-        failed = _first(result.get("extra") or {}, "is_error|tool_result_is_error")
+    for result in results:
+        failed = take(result.get("extra") or {}, "is_error|tool_result_is_error")
         yield from _read_result({**result, "is_error": failed})
         for run in _parts(result.get("subagent_trajectory_ref")):
             if run.get("trajectory_path"):
@@ -227,66 +214,65 @@ def _read_step(row: Json) -> Iterator[Said]:
 
 def _read_result(part: Json) -> Iterator[Said]:
     """The result of a call. It failed if the log says so; if it says nothing, its text decides."""
+    pieces = _parts(take(part, "content|output"))
+    failed = take(part, "is_error")
     yield from _unread("result", part)
     text = ""
-    for piece in _parts(_first(part, "content|output")):
+    for piece in pieces:
         if isinstance(piece.get("text"), str):
-            yield from _unread("text", piece)
-            text += _text(piece)
+            text += yield from _read_text(piece)
         else:
             yield f"a part of the type {piece.get('type')!r} in a result"
-    failed = _first(part, "is_error")
     if failed == "" and part.get("type") != "tool_result":  # this one worked
         failed = text.lstrip().lower().startswith("error")
     refused = ""
     if text.startswith(REFUSALS):
         refused = "person"
-    id = str(_first(part, CALL_ID))
-    name = str(_first(part, "tool_name|name"))
+    id = str(take(part, CALL_ID))
+    name = str(take(part, "tool_name|name"))
     yield ToolResult(id, name, text, bool(failed), refused=refused)
 
 
+def _read_text(part: Json) -> Generator[str, None, str]:
+    """Returns the text of a part; yields what else is in it."""
+    text = ""
+    for name in ("text", "refusal", "thinking"):
+        if isinstance(part.get(name), str):
+            text += part.pop(name)
+    yield from _unread("text", part)
+    return text
+
+
 def _unread(kind: str, row: Json) -> Iterator[str]:
-    """The fields with a value that nobody reads (rule 3)."""
-    known = METADATA.split()
-    for fields in FIELDS[kind].split():
-        said = _first(row, fields)
-        known += [name for name in fields.split("|") if row.get(name) == said]
+    """The fields with a value that nobody has taken out (rule 3)."""
+    ignored = METADATA.split()
     for name, value in row.items():
-        has_parts = isinstance(value, (dict, list)) and name in SAYING.split()
-        if value and name not in known:
+        if value and name not in ignored:
             yield f"the field {name!r} of the {kind}"
-        elif has_parts and kind in ("text", "reasoning"):
-            for part in _parts(value):
-                yield from _unread("text", part)
 
 
 def _parts(content: Any) -> list[Json]:
     """A content as a list of parts; any other value becomes a part of unknown type."""
     match content:
-        case None:
+        case None | "":
             return []
         case str():
             return [{"type": "text", "text": content}]
         case dict():
-            return [content]
+            return [dict(content)]
         case list():
             return [part for item in content for part in _parts(item)]
-    return [{"type": type(content).__name__}]
+    return [{"type": type(content).__name__, "value": content}]
 
 
-def _text(content: Any) -> str:
-    """All text in a content, whatever its shape."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        content = [content.get(field) for field in SAYING.split()]
-    return "".join(_text(item) for item in content or ())
-
-
-def _first(part: Json, names: str) -> Any:
-    """The first of these fields (a|b) that has a value; an empty text if none has."""
+def take(row: Json, names: str) -> Any:
+    """Take the first of these fields (a|b) that has a value out of a row, and those that say the
+    same. An empty text if none has a value.
+    """
+    taken: Any = ""
     for name in names.split("|"):
-        if part.get(name) not in (None, ""):
-            return part[name]
-    return ""
+        if taken == "" and row.get(name) is not None:
+            taken = row[name]
+        if row.get(name) == taken:
+            row.pop(name)
+    return taken

@@ -20,19 +20,17 @@ from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import other_format, read_row, reply_of
-from .reading import Unreadable, read_line
+from .formats import ATIF, read_row, refuse_others, reply_of, take
 from .runs import Run
 
-ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
 class Log(NamedTuple):
     """A file of runs. `unread`: all that could not be read, each with its place."""
 
-    runs: Sequence[Run]
-    unread: Sequence[str]
+    runs: list[Run]
+    unread: list[str]
 
 
 def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
@@ -51,12 +49,6 @@ def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
     for number, run in enumerate(runs, 1):
         unread += [f"run {number}, row {row}: {what}" for row, what in run.unread]
     return Log(runs, unread)
-
-
-def is_transcript(path: str | Path) -> bool:
-    """Is this a transcript of this kit? At least one of its lines has to be."""
-    with Path(path).open("rb") as file:
-        return any(not isinstance(read_line(line, 0), Unreadable) for line in file)
 
 
 # From a file to rows.
@@ -91,33 +83,27 @@ def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
     """
     alone: dict[Any, Rows] = {}
     for number, value in values:
-        agent: Any = False
+        agent: Any = ""
         match value:
             case list():
                 yield from _runs(enumerate(value, 1))
                 continue
             case {"role": _} | {"type": _}:
-                for name in ("isSidechain", "parent_tool_use_id", "agentId"):
-                    agent = value.get(name) or agent
-            case (
-                {"steps": said, **facts}
-                | {"messages": said, **facts}
-                | {"traj": said, **facts}
-                | {"input": said, **facts}
-            ):
-                yield from _logged(said, facts)
+                agent = take(value, "agentId|parent_tool_use_id|isSidechain") or ""
+            case {"steps": _} | {"messages": _} | {"traj": _} | {"input": _}:
+                yield from _logged(value)
                 continue
         alone.setdefault(agent, {})[number] = value
     for rows in alone.values():
         yield rows, {}
 
 
-def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
+def _logged(facts: Json) -> Iterator[tuple[Rows, Json]]:
     """A run that is an object, with its response, and the runs of its sub-agents."""
-    rows = _rows(said, "user")
+    rows = _rows(take(facts, "steps|messages|traj|input"), "user")
     for name in ("output", "response"):
         rows += _rows(facts.get(name), "assistant")
-    others = facts.pop("subagent_trajectories", None) or ()
+    others = take(facts, "subagent_trajectories")
     yield dict(enumerate(rows, 1)), facts
     yield from _runs(enumerate(others, 1))
 
@@ -125,7 +111,7 @@ def _logged(said: Any, facts: dict[Any, Any]) -> Iterator[tuple[Rows, Json]]:
 def _rows(content: Any, role: str) -> list[Any]:
     """The rows in a field of a run: of a conversation, or of the response to it."""
     match content:
-        case None:
+        case None | "":
             return []
         case list():
             return list(content)
@@ -143,9 +129,7 @@ def _rows(content: Any, role: str) -> list[Any]:
 def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
     """The run of these rows. Raises ValueError for a program that is not supported."""
     for value in (facts, *rows.values()):
-        name = other_format(value)
-        if name:
-            raise ValueError(f"it is a log of {name}; {ATIF}")
+        refuse_others(value)
 
     run = Run(facts, thinks)
     match facts:

@@ -11,9 +11,10 @@ The look is in page.css, the structure in the templates. This module prepares wh
 """
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..messages import to_json
 from ..text import sanitize, shorten
@@ -22,23 +23,16 @@ from . import words
 from .report import Call, Note, Report, Step, Turn
 
 
-class Chapter(NamedTuple):
-    """The entries of a turn up to a step with `decisions`. The last one may have no decision."""
-
-    entries: list[Step | Note]
-    decisions: list[Call]
-
-
-def chapters(turn: Turn) -> list[Chapter]:
-    """The entries of a turn, cut after each step with a decision."""
-    found: list[Chapter] = []
+def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
+    """The entries of a turn, cut after each step with a decision. The last may have none."""
+    chapter: list[Step | Note] = []
     for entry in turn.entries:
-        if not found or found[-1].decisions:
-            found.append(Chapter([], []))
-        found[-1].entries.append(entry)
-        if isinstance(entry, Step):
-            found[-1].decisions.extend(call for call in entry.calls if call.decision)
-    return found
+        chapter.append(entry)
+        if isinstance(entry, Step) and entry.decisions:
+            yield chapter
+            chapter = []
+    if chapter:
+        yield chapter
 
 
 def verdict(call: Call) -> str:

@@ -51,28 +51,23 @@ def read(path: str | Path) -> Record:
     header: Json = {}
     entries: list[Entry] = []
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            found = read_line(line, number)
-            if isinstance(found, dict):
+        if not line.strip():
+            continue
+        try:
+            found: Json = json.loads(line)
+            if found["type"] == "transcript":
                 header |= found  # a later one says what has changed
             else:
-                entries.append(found)
+                entries.append(from_json(found))
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raw = line.decode(errors="backslashreplace")
+            entries.append(Unreadable(number, raw, str(error)))
 
-    if not header and all(isinstance(entry, Unreadable) for entry in entries):
-        raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
     version = header.get("version", "unknown")
     warnings: tuple[str, ...] = ()
     if version != VERSION:
         warnings = (f"The file is of version {version}; this reads version {VERSION}.",)
-    return Record(header, tuple(entries), warnings)
-
-
-def read_line(line: bytes, number: int) -> Json | Entry:
-    """A header (a dict), a message, or Unreadable."""
-    try:
-        found: Json = json.loads(line)
-        if found["type"] == "transcript":
-            return found
-        return from_json(found)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        return Unreadable(number, line.decode(errors="backslashreplace"), str(error))
+    record = Record(header, tuple(entries), warnings)
+    if not header and not record.messages:
+        raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
+    return record

@@ -32,13 +32,12 @@ OPAQUE = {  # fields that cannot be searched for values
     "native": "what a provider keeps of a reply in its own form",
     "raw": "a line that cannot be read",
 }
-VALUE = re.compile(
-    r"""(?sx)
+# The value after a field that a text names; null, true and false are none.
+VALUE = r"""(?xs:(?P<value>
     (?P<quote>\\*["'])(?P<quoted>(?:\\.|.)*?)(?:(?P=quote)|\Z)
     | (?P<nested>[\[{])
-    | (?P<bare>(?!null|true|false)[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
-    """
-)
+    | (?!(?:null|true|false)(?:[\s\\"'<>,;&}\])]|\Z))(?P<bare>[^\s"'<>,;&}\])][^\n"'<>,;&}\])]*)
+))"""
 
 
 class Redaction:
@@ -50,7 +49,8 @@ class Redaction:
         self._left_out: set[str] = set()  # what could not be searched
         self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
-        self._named = re.compile(rf"(?i)(?<![a-z0-9])({spellings})[\\\"'\s]*[:=>]\s*")
+        name = rf"(?i:(?<![a-z0-9])(?P<field>{spellings}))[\\\"'\s]*[:=>]\s*"
+        self._named = re.compile(name + VALUE)
         for entry in entries:
             self.hide(entry)
 
@@ -68,7 +68,7 @@ class Redaction:
         match value:
             case str():
                 return self._masked(value)
-            case int() | float() if str(value) in self._values[len(str(value))]:
+            case int() | float() if self._without_values(str(value)) == REDACTED:
                 return REDACTED
             case dict():
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}
@@ -93,17 +93,17 @@ class Redaction:
         field = _plain(name)
         if field not in self._fields or value in ("", None):
             return self.hide(value)
-        self._add(field, value)
+        self._missing.pop(field, None)
+        self._add(value)
         return REDACTED
 
-    def _add(self, field: str, value: Any) -> None:
+    def _add(self, value: Any) -> None:
         """Remember every value inside the value of a hidden field."""
-        self._missing.pop(field, None)
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list):
             for item in value:
-                self._add(field, item)
+                self._add(item)
         elif value not in (True, False, None):
             for spelling in _spellings(str(value).strip()):
                 if len(spelling) >= SHORTEST_VALUE:
@@ -113,28 +113,28 @@ class Redaction:
         """A text without hidden fields and hidden values."""
         pieces: list[str] = []
         last = 0
-        for name in self._named.finditer(text):
-            value = VALUE.match(text, name.end())
-            if value and name.start() >= last:
-                pieces += [self._without_values(text[last : value.start()]), REDACTED]
-                last = self._add_named(_plain(name[1]), value)
+        named = self._named.search(text)
+        while named:
+            pieces += [self._without_values(text[last : named.start("value")]), REDACTED]
+            last = self._add_named(named)
+            named = self._named.search(text, last)
         return "".join([*pieces, self._without_values(text[last:])])
 
-    def _add_named(self, field: str, value: re.Match[str]) -> int:
+    def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
-        if value["nested"]:
-            found = json_at(value.string, value.start())
+        self._missing.pop(_plain(named["field"]), None)
+        if named["nested"]:
+            found = json_at(named.string, named.start("value"))
             if found:
-                self._add(field, found[0])
+                self._add(found[0])
                 return found[1]
-            self._missing.pop(field, None)
             self._left_out.add("broken JSON, from the name of a hidden field on")
-            return len(value.string)
-        if value["bare"]:
-            self._add(field, [value["bare"], value["bare"].split()[0]])
+            return len(named.string)
+        if named["bare"]:
+            self._add([named["bare"], named["bare"].split()[0]])
         else:
-            self._add(field, [value["quoted"], json_value(f'"{value["quoted"]}"')])
-        return value.end()
+            self._add([named["quoted"], json_value(f'"{named["quoted"]}"')])
+        return named.end()
 
     def _without_values(self, text: str) -> str:
         lengths = sorted(self._values, reverse=True)

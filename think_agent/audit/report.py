@@ -14,12 +14,12 @@ step only the times of its messages.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import count
 from typing import Any, ClassVar
 
 from .. import think
+from ..cover import Thought
 from ..loop import Done, next_step
 from ..messages import (
     MESSAGES,
@@ -114,6 +114,11 @@ class Step:
         """All notes about the reply and its calls, in order."""
         return self.notes + [event for call in self.calls for event in call.events]
 
+    @property
+    def decisions(self) -> list[Call]:
+        """The calls that are decisions."""
+        return [call for call in self.calls if call.decision]
+
 
 @dataclass
 class Turn:
@@ -204,9 +209,9 @@ class _Builder:
         self._reading = Reading()
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
-        self._number_of: dict[int, int | None] = {}  # number of each thought, by its identity
+        self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
         self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
-        self._numbers = count(1)  # of thoughts
+        self._thoughts = 0  # how many there were
         self._open: list[Call] = []  # no result yet
 
     def add(self, entry: Entry) -> None:
@@ -261,9 +266,8 @@ class _Builder:
 
     def _call(self, call: ToolCall) -> Call:
         """A new call, as the model wrote it."""
-        arguments = think.bare(call).arguments
-        shown = Call(call, self._is_decision(call.name), arguments)
-        shown.verb = self._verb(call.name, arguments)
+        bare = think.bare(call)
+        shown = Call(call, self._is_decision(call.name), bare.arguments, self._verb(bare))
         if call.recovered:
             text = f"The call of {call.name} was written as text and recovered from there."
             shown.events.append(Note(text, kind="warning"))
@@ -274,7 +278,8 @@ class _Builder:
         if shown.how:
             shown.text = think.thought(call)
             shown.should_continue = think.should_continue(call)
-            shown.thought = next(self._numbers)
+            self._thoughts += 1
+            shown.thought = self._thoughts
         return shown
 
     def _is_decision(self, name: str) -> bool:
@@ -284,13 +289,14 @@ class _Builder:
         is_read_only = self._tools.get(name, {}).get("read_only")
         return not is_read_only and fits(name, self._guarded)
 
-    def _verb(self, name: str, arguments: Json | str) -> str:
+    def _verb(self, call: ToolCall) -> str:
         """The argument that takes one of a few words; empty if the tool has none."""
-        parameters = self._tools.get(name, {}).get("parameters", {})
-        if isinstance(arguments, dict):
-            for key, schema in parameters.get("properties", {}).items():
-                if "enum" in schema and key in arguments:
-                    return str(arguments[key])
+        if isinstance(call.arguments, str):
+            return ""
+        parameters = self._tools.get(call.name, {}).get("parameters", {})
+        for key, schema in parameters.get("properties", {}).items():
+            if "enum" in schema and key in call.arguments:
+                return str(call.arguments[key])
         return ""
 
     def _answer(self, call: Call, answer: Answer) -> None:
@@ -298,30 +304,32 @@ class _Builder:
         self._stand(call)
         self._reading.add(answer)
         if not isinstance(answer, ToolResult) or answer.refused:
+            call.decision = True
             self._leave(call)
         match answer:
             case Verdict():
-                call.decision = True
                 event = Note(words.decided(answer), answer, "verdict")
             case Started():
-                call.decision = True
                 call.status = "started"
                 event = self._start(answer)
             case ToolResult():
                 self._open.remove(call)
                 event = self._result(call, answer)
+                if answer.number:
+                    place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
+                    self._sources[str(answer.number)] = (place, len(self._speakers))
         call.events.append(event)
         if answer.arguments is not None and answer.arguments != call.arguments:
-            call.arguments = answer.arguments
-            call.verb = self._verb(call.call.name, answer.arguments)
-            text = signature(ToolCall("", call.call.name, answer.arguments))
-            call.events.append(Note(f"with other arguments: {text}"))
+            changed = replace(call.call, arguments=answer.arguments)
+            call.arguments = changed.arguments
+            call.verb = self._verb(changed)
+            call.events.append(Note(f"with other arguments: {signature(changed)}"))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
         behind = self._reading.thought_behind(call.call)
         if behind and not call.how:
-            call.thought = self._number_of[id(behind)]
+            call.thought = self._number_of[behind]
             call.how = behind.how
             call.behind = behind.text
 
@@ -338,22 +346,21 @@ class _Builder:
 
     def _result(self, call: Call, result: ToolResult) -> Note:
         """A call has its result."""
-        call.status = words.status(result)
-        is_thought = call.call.name == result.name == THINK_NAME
-        if result.is_error or not is_thought:  # else it says only that the thought is noted
+        if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
-        if result.number:
-            place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
-            self._sources[str(result.number)] = (place, len(self._speakers))
         if call.call.name == THINK_NAME and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
-            self._number_of[id(thought)] = call.thought
+            self._number_of[thought] = call.thought
         if result.refused:
-            call.decision = True
+            call.status = "refused"
             return Note(words.refusal(result.refused), result, "refused")
         if result.in_doubt:
+            call.status = "in doubt"
             return Note("it did not return: it may have happened", result, "alarm")
+        call.status = "done"
+        if result.is_error:
+            call.status = "failed"
         return Note(call.status, result, "status")
 
     def _leave_open(self) -> None:
@@ -369,8 +376,9 @@ class _Builder:
         self._open = []
 
     def _leave(self, call: Call) -> None:
-        """If a call's last event is its start, it has not returned."""
-        if call.events and isinstance(call.events[-1].entry, Started):
+        """If the last message about a call is its start, it has not returned."""
+        entries = [event.entry for event in call.events if event.entry]
+        if entries and isinstance(entries[-1], Started):
             text = "the run stopped during this call: it may have happened"
             call.events.append(Note(text, kind="alarm"))
 
@@ -415,33 +423,36 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
 
 def _texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
     """Each text in an answer that is JSON, with its place."""
-    inner: Iterable[tuple[Any, Any]] = ()
     match value:
-        case dict():
-            inner = value.items()
-        case list():
-            inner = enumerate(value)
         case str():
             yield place, value
-    for key, item in inner:
-        yield from _texts(item, f"{place}.{key}")
+        case list():
+            yield from _texts(dict(enumerate(value)), place)
+        case dict():
+            for key, item in value.items():
+                yield from _texts(item, f"{place}.{key}")
 
 
 def _in_words(entry: Entry) -> Note:
     """The note for an entry that belongs to no step."""
+    kind = "warning"
     match entry:
         case User():
-            return Note(f"the kit said ({entry.kind}): {entry.text}", entry, "question")
+            kind = "question"
+            text = f"the kit said ({entry.kind}): {entry.text}"
         case Verdict(call_id=""):
-            return Note(words.decided(entry), entry, "verdict")
+            kind = "verdict"
+            text = words.decided(entry)
         case Paused():
-            return Note(words.paused(entry), entry, "paused")
-        case Checked(missing=None):
-            return Note(words.checked(entry), entry, "met")
-        case Checked():
-            return Note(words.checked(entry), entry, "unmet")
+            kind = "paused"
+            text = words.paused(entry)
+        case Checked(missing=missing):
+            kind = "met"
+            if missing is not None:
+                kind = "unmet"
+            text = words.checked(entry)
         case Unreadable():
             text = f"Line {entry.line} of the file cannot be read: {entry.problem}\n{entry.raw}"
         case _:
             text = f"This belongs to no call: {json_text(to_json(entry))}"
-    return Note(text, entry, "warning")
+    return Note(text, entry, kind)

@@ -6,7 +6,6 @@ Rule 2: a code that is not in a table (a file may hold anything) is shown as it 
 
 from collections.abc import Collection, Iterator, Mapping
 
-from ..loop import CallModel
 from ..messages import (
     THINK_NAME,
     Assistant,
@@ -16,6 +15,7 @@ from ..messages import (
     Message,
     Paused,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Usage,
     User,
@@ -89,23 +89,13 @@ ASKED = {  # what a tool choice without a name asks of the model
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
 
 
-def status(result: ToolResult) -> str:
-    """What happened to a call: a key of STATUS."""
-    if result.refused:
-        return "refused"
-    if result.in_doubt:
-        return "in doubt"
-    return "failed" if result.is_error else "done"
-
-
 def refusal(code: str) -> str:
     """Why a call was refused."""
     return f"refused: {REFUSED.get(code, code)}"
 
 
-def asked(source: Assistant | CallModel) -> str:
-    """What the tool choice of a reply, or of the step before it, asked: "the model was …"."""
-    choice = source.tool_choice
+def asked(choice: ToolChoice) -> str:
+    """What a tool choice asks: "the model was …"."""
     if isinstance(choice, Force):
         return f"told to call {choice.name}"
     return ASKED.get(choice, choice)
@@ -140,18 +130,16 @@ def checked(check: Checked) -> str:
 
 
 def lines(message: Message) -> Iterator[str]:
-    """What a message says, in a line for each call, or in one."""
+    """What a message inside a turn says, in a line for each call, or in one."""
     match message:
-        case Assistant(tool_calls=[_, *_] as calls):
+        case Assistant(tool_calls=calls) if calls:
             for call in calls:
                 yield _called(call)
         case Assistant(words=text):
             yield shorten(text)
         case ToolResult(name=name, content=content) if name != THINK_NAME:
-            yield f"{name} gave: {gave(content, None)}"
-        case User(kind="person", text=text):
-            yield f"the person said: {shorten(text)}"
-        case User(kind=kind, text=text):
+            yield f"{name} gave: {gave(content, {})}"
+        case User(kind=kind, text=text) if kind != "person":
             yield f"the kit said ({kind}): {shorten(text)}"
         case Verdict():
             yield decided(message)
@@ -176,7 +164,7 @@ def behind(came_about: Mapping[str, int]) -> str:
     return ", ".join(parts) or "none"
 
 
-def gave(result: str, arguments: Json | str | None) -> str:
+def gave(result: str, arguments: Json | str) -> str:
     """What is new in a result, compared with the `arguments` of its call, on one line."""
     data = json_value(result)
     if data is None:

@@ -31,9 +31,9 @@ from ..audit import (
     to_json_report,
     words,
 )
-from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
+from ..errors import TranscriptError
 from ..evaluation import tables
 from ..messages import THINK_NAME, Json
 from ..tools import signature
@@ -153,8 +153,12 @@ def command(**options: Any) -> int:
     Of another program's runs, it is counted what stands behind what.
     """
     path = options["transcript"]
-    if is_transcript(path):
-        _show_run(read(path), options)
+    try:
+        record = read(path)
+    except TranscriptError:  # it is a log of another program
+        pass
+    else:
+        _show_run(record, options)
         return 0
 
     log = read_log(path, options["think"])
