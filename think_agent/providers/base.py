@@ -12,7 +12,6 @@ import asyncio
 import os
 import re
 import warnings
-import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -20,7 +19,7 @@ from math import inf
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from ..errors import AuthError, BadRequest, ConnectionFailed
 from ..messages import Json
@@ -30,10 +29,9 @@ from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
 from .errors import Translator
 from .pace import Pace
 from .reasoning import Levels, check_level
-from .transport import TRIP, Trip, life_of
+from .transport import Trip, life_of
 
 AT_ONCE = 16  # requests on one async client
-REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
 class Endpoint(Translator):
@@ -94,7 +92,7 @@ class Endpoint(Translator):
     def client(self) -> Any:
         """The SDK's client, made when it is needed."""
         client = self._connected()
-        weakref.finalize(self, client.close)
+        finalize(self, client.close)
         return client
 
     @asynccontextmanager
@@ -119,8 +117,9 @@ class Endpoint(Translator):
         """`connect`. By now only the proxy that the environment names can be wrong."""
         try:
             return self.connect(is_async=is_async)
-        except (ImportError, ValueError, self.http.InvalidURL):  # they may quote a password
-            raise ConnectionFailed(f"{self.name}: {BAD_PROXY}") from None
+        except (ImportError, ValueError, self.http.InvalidURL):
+            pass  # it may quote a password, so it is not the context of ours
+        raise ConnectionFailed(f"{self.name}: {BAD_PROXY}")
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
@@ -135,14 +134,10 @@ class Endpoint(Translator):
         self._learn_once(Trip())
 
     def _learn_once(self, trip: Trip) -> None:
-        if self._has_learned:  # rule 2
-            return
-        TRIP.set(trip)
-        try:
-            self.learn()
-        finally:
-            TRIP.set(None)
-        self._has_learned = True
+        if not self._has_learned:  # rule 2
+            with trip:
+                self.learn()
+            self._has_learned = True
 
     def refuse_reasoning(self, levels: Levels) -> None:
         """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
@@ -156,16 +151,15 @@ class Endpoint(Translator):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def adapt(self, complaint: str, request: Request) -> None:
-        """Remember what the server does not take: from now on it is sent in another form."""
+    def find_remedy(self, complaint: str) -> bool:
+        """Is there a remedy for what the server does not take? Then it is used from now on."""
         for words, option, value in self.remedies:
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-                return
-        if self.form(request) is not None and REFUSED_FORM.search(complaint):
-            self.refused["form"] = complaint
+                return True
+        return False
 
     def signed_under(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""

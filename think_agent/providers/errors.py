@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import mktime_tz, parsedate_tz
+from email.utils import parsedate_to_datetime
 from math import inf
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -231,29 +231,22 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     header = headers.get("retry-after", "")
     wait = 0.0
     with suppress(ValueError):
+        wait = parsedate_to_datetime(header).timestamp() - time.time()
+    with suppress(ValueError):
         wait = float(header)
     with suppress(KeyError, ValueError):
         wait = float(headers["retry-after-ms"]) / 1000
-    date = parsedate_tz(header)
-    if date is not None:
-        wait = mktime_tz(date) - time.time()
     if 0 < wait < inf:
         return wait
     return None
 
 
-def _inner_error(error: Any) -> Any:
-    """Anthropic's SDK has the whole answer. Ollama passes on what its engine said, as text."""
-    if not isinstance(error, dict):
-        error = json_value(str(error)) or error
-    if isinstance(error, dict):
-        return error.get("error", error)
-    return error
-
-
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
-    error = _inner_error(error)
+    if not isinstance(error, dict):  # Ollama passes on what its engine said, as text
+        error = json_value(str(error)) or error
+    if isinstance(error, dict):  # Anthropic's SDK has the whole answer
+        error = error.get("error", error)
     if not isinstance(error, dict):
         return str(error), ""
     message = str(error.get("message") or error)
@@ -272,12 +265,15 @@ REFUSED_CHOICE = re.compile(
     re.IGNORECASE,
 )
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
+REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
-def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`. None of them if it is
-    about something else.
+def refused_kinds(asked: ToolChoice, complaint: str, *, has_form: bool) -> list[str]:
+    """The kinds of tool choice that a server refuses with this `complaint`: `"form"` if it was
+    asked for one. None of them if it is about something else.
     """
+    if has_form and REFUSED_FORM.search(complaint):
+        return ["form"]
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
         return []
     if not isinstance(asked, Force):

@@ -66,8 +66,6 @@ class Exchange:
         provider takes.
         """
         self.wait = 0.0
-        self.trip.response = None
-        TRIP.set(self.trip)
         self._body = self._next_body()
         self.fold = self.provider.fold()
         return self._body
@@ -102,19 +100,6 @@ class Exchange:
                 retryable=True,
             )
         self.outcome = reply
-
-    def close(self) -> None:
-        """End the try: later requests have no deadline. The SDKs may leave a response open."""
-        TRIP.set(None)
-        if self.trip.response:
-            self.trip.response.close()
-            self.trip.response = None
-
-    async def aclose(self) -> None:
-        TRIP.set(None)
-        if self.trip.response:
-            await self.trip.response.aclose()
-            self.trip.response = None
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
@@ -165,15 +150,12 @@ class Exchange:
         return _unfinished(reply, cause)
 
     def _can_adapt(self, problem: ModelError) -> bool:
-        """Can what was refused be sent in another form? The provider remembers it."""
+        """Can what was refused be sent in another way? The provider remembers it."""
         complaint = problem.complaint
-        kinds = []
-        if self._form is None:  # else it is the form that is refused
-            kinds = refused_kinds(self._asked.tool_choice, complaint)
-        for kind in kinds:
-            self.provider.refused[kind] = str(problem)
-        if not kinds:
-            self.provider.adapt(complaint, self.request)
+        if not self.provider.find_remedy(complaint):
+            has_form = self._form is not None
+            for kind in refused_kinds(self._asked.tool_choice, complaint, has_form=has_form):
+                self.provider.refused[kind] = str(problem)
         self._refused_bodies.append(self._body)
         return self._next_body() not in self._refused_bodies  # rule 1
 

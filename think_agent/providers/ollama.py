@@ -29,7 +29,7 @@ from ..wire.settings import Reasoning
 from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
-from .transport import TRIP, Trip, client_arguments
+from .transport import Trip, client_arguments
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
@@ -210,12 +210,9 @@ class Ollama(Provider):
         """The prompt as the chat template renders it. No token is evaluated."""
         trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew
-        TRIP.set(trip)
-        try:
+        with trip:
             body = {**self.to_wire(request), "_debug_render_only": True}
             shown = self._ask_server(self.post, self.client, body, stream=False)
-        finally:
-            TRIP.set(None)
         prompt = (shown.get("_debug_info") or {}).get("rendered_template")
         return prompt if isinstance(prompt, str) else None
 
