@@ -357,7 +357,6 @@ def test_a_time_to_wait_in_each_of_its_forms():
     in_a_minute = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     assert asked_wait({"retry-after": "7.5"}) == 7.5
     assert asked_wait({"retry-after": in_a_minute}) == pytest.approx(60, abs=2)
-    assert asked_wait({"retry-after": in_a_minute.replace("GMT", "-0000")}) > 50
     assert asked_wait({"retry-after-ms": "250"}) == 0.25
     assert asked_wait({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
     assert asked_wait({"retry-after-ms": "soon", "retry-after": "1"}) == 1

@@ -611,18 +611,6 @@ def test_the_model_is_told_of_a_call_that_the_server_cannot_read(way, words, ser
 
 
 @every_way
-@pytest.mark.parametrize(
-    "value", ["9" * 5_000, "[" * 200_000 + "]" * 200_000], ids=["long", "deep"]
-)
-def test_the_model_is_told_of_a_call_that_python_cannot_read(way, value, server):
-    body = line("", message={"role": "assistant", "content": "VALUE"}, done=True)
-    server.canned = [Reply(chunks=[body.replace(b'"VALUE"', value.encode())])]
-    reply = ASK[way](model_at(server), WITH_TOOLS)
-    assert (reply.stop_reason, reply.tool_calls) == ("malformed", ())
-    assert "nested too deeply, or with a number too long" in reply.mistake
-
-
-@every_way
 def test_the_model_is_told_of_a_call_that_the_server_swallowed(way, server):
     server.canned = [Reply(chunks=[line("", done=True, done_reason="stop", eval_count=30)])]
     reply = ASK[way](model_at(server), WITH_TOOLS)

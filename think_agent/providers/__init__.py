@@ -106,13 +106,13 @@ def connect(
         settings=settings,
         **options,
     )
-    if provider == "ollama" or base_url:
-        connected = _read_from_text(connected, provider)
-    if dialect != "native":
-        from ..dialects import in_dialect
+    if provider != "ollama" and not base_url:
+        return connected
+    from ..dialects import Tags, in_dialect, recovered, tagged  # late: most need none of it
 
-        return in_dialect(connected, dialect)
-    return connected
+    if provider == "ollama":
+        connected = tagged(connected, Tags(plain="answer", answer=()))
+    return in_dialect(recovered(connected), dialect)  # local servers leave calls in the text
 
 
 def _module_of(provider: str, package: str) -> ModuleType:
@@ -134,12 +134,3 @@ def _module_of(provider: str, package: str) -> ModuleType:
         problem = f"its SDK cannot be imported ({type(error).__name__})"
         problem += f"; check {', '.join(held)}" if held else f": {error}"
     raise ModelError(f"{provider}: {problem}")
-
-
-def _read_from_text(model: Model, provider: str) -> Model:
-    """`model` with a reader of calls and reasoning that local servers leave in the text."""
-    from ..dialects import Tags, recovered, tagged
-
-    if provider == "ollama":
-        model = tagged(model, Tags(plain="answer", answer=()))
-    return recovered(model)

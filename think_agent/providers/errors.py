@@ -42,8 +42,6 @@ from .transport import arrived
 
 PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
-# Exceptions of code that reads an answer of the wrong form.
-STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
 
 # The HTTP status that fits an error inside an HTTP 200, by its code. Any other code is about the
 # request (400); no code at all is about the server (500).
@@ -61,11 +59,9 @@ STATUS = {
 
 
 class UnreadCall(BadResponse):
-    """The model's call could not be read, or there was none where one was forced."""
-
-
-class Repeated(UnreadCall):
-    """The model wrote the same token again and again."""
+    """The model's call could not be read, or there was none where one was forced, or the model
+    wrote the same token again and again.
+    """
 
 
 class Meaning(NamedTuple):
@@ -84,7 +80,7 @@ NO_CALL = (
     "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
 OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
-    "^500 ollama: .*(XML syntax error|expected element type|"
+    "^500 ollama: .*(token repeat limit|XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
@@ -97,7 +93,6 @@ NO_TOOLS = (
 )
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
-    Meaning(Repeated, "^500 ollama: .*token repeat limit", SLIP),
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -114,7 +109,7 @@ MEANINGS = [  # the first one that fits
             "check the model's name"),
     Meaning(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
     Meaning(RateLimited, "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|"
-            "^429 .*(too large|usage limit|PerDay)",
+            "^429 .*(too large|usage limit)",
             "check plan and billing, wait until the limit is lifted, or send less"),
     Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)",
             "check {key} (in code: api_key=), its rights and its credit"),
@@ -143,7 +138,7 @@ class Translator(Model):
 
     def translate(self, error: BaseException | None) -> ModelError | None:
         """`error` as one of ours. None if it comes neither from the provider nor from the network:
-        then it is a bug. Before a response has come, it cannot be a response that is unreadable.
+        then it is a bug. After a response has come, what is raised means that it is not readable.
         """
         if is_page(arrived()):
             return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
@@ -162,15 +157,18 @@ class Translator(Model):
                 return ConnectionFailed(
                     f"{self.name}: no server at {where}; {advice}", retryable=True
                 )
-            case self.http.TransportError() as broken:
-                what = type(broken).__name__
-                return ConnectionFailed(
-                    f"{self.name}: the connection to {where} broke ({what}); ask again",
-                    retryable=True,
-                )
+            case self.http.TransportError():
+                broken = f"the connection to {where} broke ({type(error).__name__})"
+                return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
-        return self.explained(error) or self._unreadable(error)
+        problem = self.explained(error)
+        if problem or arrived() is None:
+            return problem
+        return BadResponse(
+            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
+            f"{self.quote(str(error))}); {RIGHT_KIND}"
+        )
 
     def error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
@@ -202,19 +200,6 @@ class Translator(Model):
         if text.lstrip().startswith("<"):
             return PAGE
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
-
-    def _unreadable(self, error: Any) -> ModelError | None:
-        """The error for a response that an SDK or a `from_wire` could not read."""
-        if arrived() is None or not isinstance(error, STUMBLES):
-            return None
-        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
-            # A model that repeats itself wrote brackets or digits without end.
-            problem = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
-            return UnreadCall(f"{problem}; {SLIP}")
-        return BadResponse(
-            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
-            f"{self.quote(str(error))}); {RIGHT_KIND}"
-        )
 
 
 def is_page(response: Any) -> bool:
@@ -254,7 +239,7 @@ def quoted_error(error: Any) -> tuple[str, str]:
         if detail and str(detail) not in message:
             message += f" ({detail})"
 
-    code = error.get("code") or error.get("type") or ""
+    code = error.get("code") or error.get("type", "")
     return message, str(code)
 
 

@@ -27,7 +27,7 @@ from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -130,11 +130,10 @@ class Exchange:
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, if the run can go on from it."""
-        # Without tools there is no call; then only the server's own error counts.
-        if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
+        if isinstance(problem, UnreadCall):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), mistake)
-            if isinstance(problem, Repeated) and half.text and not self._can_call:
+            if half.text and not self._can_call:
                 return half
             return self._malformed(replace(half, cause=""), mistake)
 
@@ -211,7 +210,7 @@ class Exchange:
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
-        with suppress(ErrorAnswer, *STUMBLES):
+        with suppress(Exception):
             return self.read(self.fold.result())
         nothing = Assistant(
             model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"

@@ -77,14 +77,13 @@ class Gemini(Provider):
     def explained(self, error: Any) -> ModelError | None:
         if not isinstance(error, errors.APIError):
             return None
+        problem = self.error(error.details)
         details = str(error.details)
-        message = str(error.message or details)
-        if "PerDay" in details:  # a quota of a day does not come back in seconds
-            message += " (PerDay)"
-        problem = self.error({"message": message, "code": error.code})
         delay = RETRY_DELAY.search(details)
         if delay:
             problem.retry_after = float(delay[1])
+        if "PerDay" in details:  # a quota of a day does not come back in seconds
+            problem.retryable = False
         return problem
 
 

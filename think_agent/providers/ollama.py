@@ -11,7 +11,7 @@ Rule 3: the server is asked about its model once (`learn`): whether it can reaso
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,23 +91,20 @@ class Ollama(Provider):
 
     def connect(self, *, is_async: bool) -> Any:
         kind = ollama.AsyncClient if is_async else ollama.Client
-        client = kind(
+        return kind(
             self.url,
             timeout=self.timeout,
             # Without one the SDK would look for a key in the environment.
             headers={"authorization": f"Bearer {self.key or NOT_NEEDED}"},
             **client_arguments(httpx, self.url),
         )
-        # The whole address, so that it is parsed once and not for every request.
-        self._chat = client._client.build_request("POST", wire.PATH).url
-        return client
 
     # What the server says of its models.
 
     def learn(self) -> None:
         try:
-            shown = self._show(self.model)
-            loaded = self._ask_server(self.client.ps)
+            shown = self._ask("POST", "/api/show", {"model": self.model})
+            loaded = self._ask("GET", "/api/ps").get("models", ())
         except ModelNotFound:
             raise
         except ModelError:
@@ -120,19 +117,14 @@ class Ollama(Provider):
             self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
         self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
 
-    def _show(self, name: str) -> Any:
-        """What the server says of a model. (The SDK's type drops what it does not know.)"""
-        body = {"model": name}
-        return self._ask_server(self.client._request, dict, "POST", "/api/show", json=body)
-
-    def _measure_window(self, made: int, loaded: Any, info: Json) -> None:
+    def _measure_window(self, made: int, loaded: Sequence[Json], info: Json) -> None:
         """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
         than it is now.
         """
         windows = [(self.options["num_ctx"], "by num_ctx"), (made, "by the Modelfile")]
-        for model in loaded.models:
-            if model.model in (self.model, f"{self.model}:latest"):
-                windows.append((model.context_length or 0, "as the model is loaded"))
+        for model in loaded:
+            if model["model"] in (self.model, f"{self.model}:latest"):
+                windows.append((model.get("context_length", 0), "as the model is loaded"))
         tokens, why = max(windows)
         self.options["num_ctx"] = tokens
         for name, value in info.items():
@@ -158,7 +150,7 @@ class Ollama(Provider):
 
     def installed(self) -> list[str]:
         """The names of the models on the server."""
-        return [str(model.model) for model in self._ask_server(self.client.list).models]
+        return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
     def able(self) -> list[str]:
         """The names of those that can call tools, this model first. Models that run in Ollama's
@@ -181,13 +173,15 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        can = self._show(name).get("capabilities")
+        can = self._ask("POST", "/api/show", {"model": name}).get("capabilities")
         return not can or "tools" in can
 
-    def _ask_server(self, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
-        """What the server says of its models. Raises a ModelError if it does not answer."""
+    def _ask(self, method: str, path: str, body: Json | None = None) -> Any:
+        """What the server answers, as it is: the SDK's types drop what they do not know. Raises a
+        ModelError if it does not answer.
+        """
         try:
-            return ask(*asked, **named)
+            return self.client._request(dict, method, path, json=body)
         except Exception as error:
             problem = self.translate(error)
             if problem is None:
@@ -210,17 +204,17 @@ class Ollama(Provider):
         """The prompt as the chat template renders it. No token is evaluated."""
         trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew
+        body = {**self.to_wire(request), "stream": False, "_debug_render_only": True}
         with trip:
-            body = {**self.to_wire(request), "_debug_render_only": True}
-            shown = self._ask_server(self.post, self.client, body, stream=False)
-        prompt = (shown.get("_debug_info") or {}).get("rendered_template")
-        return prompt if isinstance(prompt, str) else None
+            shown = self._ask("POST", wire.PATH, body)
+        prompt: str | None = shown.get("_debug_info", {}).get("rendered_template")
+        return prompt
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         body = {**body, "stream": stream}
         if not stream:
-            return client._request(dict, "POST", self._chat, json=body)
-        request = client._client.build_request("POST", self._chat, json=body)
+            return client._request(dict, "POST", wire.PATH, json=body)
+        request = client._client.build_request("POST", wire.PATH, json=body)
         answer = client._client.send(request, stream=True)
         if isinstance(client, ollama.AsyncClient):
             return _async_pieces(answer)
