@@ -133,8 +133,8 @@ class Translator(Model):
     secrets: re.Pattern[str]  # what no error may hold
 
     def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` as one of ours (`self.error`), if it is an answer of the provider."""
-        raise NotImplementedError
+        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
+        return None
 
     def translate(self, error: BaseException | None) -> ModelError | None:
         """`error` as one of ours. None if it comes neither from the provider nor from the network:
@@ -163,8 +163,11 @@ class Translator(Model):
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
         problem = self.explained(error)
-        if problem or arrived() is None:
+        response = arrived()
+        if problem or response is None:
             return problem
+        if not response.is_success:
+            return self.error(response.text)
         return BadResponse(
             f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
             f"{self.quote(str(error))}); {RIGHT_KIND}"
@@ -228,13 +231,15 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
 
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
-    if not isinstance(error, dict):  # Ollama passes on what its engine said, as text
-        error = json_value(str(error)) or error
-    if isinstance(error, dict):  # Anthropic's SDK has the whole answer
-        error = error.get("error", error)
-    if not isinstance(error, dict):
-        return str(error), ""
-    message = str(error.get("message") or error)
+    match error:
+        case {"error": inner}:
+            return quoted_error(inner)
+        case str() if json_value(error):  # Ollama passes on what its engine said, as text
+            return quoted_error(json_value(error))
+        case dict():
+            message = str(error.get("message") or error)
+        case _:
+            return str(error), ""
     for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
         if detail and str(detail) not in message:
             message += f" ({detail})"

@@ -58,8 +58,7 @@ class Exchange:
         wait = min(max(held, self.wait), self.trip.left)
         if held < NOTICEABLE:
             return wait, []
-        text = f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute"
-        return wait, [Notice(text)]
+        return wait, [Notice(f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute")]
 
     def begin(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
@@ -120,11 +119,7 @@ class Exchange:
         reply = self._reply_despite(problem)
         if reply:
             self.outcome = reply
-        elif isinstance(problem, BadRequest) and self._can_adapt(problem):
-            pass  # asked again at once, in another form
-        elif self._may_pass(problem):
-            self._tries += 1
-        else:
+        elif not self._can_adapt(problem) and not self._may_pass(problem):
             problem.__context__ = problem.__cause__ = None  # rule 5
             self.outcome = problem
 
@@ -135,7 +130,7 @@ class Exchange:
             half = _unfinished(self._so_far(), mistake)
             if half.text and not self._can_call:
                 return half
-            return self._malformed(replace(half, cause=""), mistake)
+            return self._malformed(replace(half, cause="", mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
@@ -149,7 +144,9 @@ class Exchange:
         return _unfinished(reply, cause)
 
     def _can_adapt(self, problem: ModelError) -> bool:
-        """Can what was refused be sent in another way? The provider remembers it."""
+        """Can what was refused be sent at once in another way? The provider remembers it."""
+        if not isinstance(problem, BadRequest):
+            return False
         complaint = problem.complaint
         if not self.provider.find_remedy(complaint):
             has_form = self._form is not None
@@ -171,6 +168,7 @@ class Exchange:
         if self._tries >= self.provider.retries or wait >= self.trip.left:
             return False
         self.wait = wait
+        self._tries += 1
         return True
 
     # From a response to a reply.
@@ -198,7 +196,7 @@ class Exchange:
             cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
-            reply = self._malformed(reply, reply.mistake)
+            reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
@@ -217,9 +215,9 @@ class Exchange:
         )
         return self._counted(nothing)
 
-    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
+    def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
-        what = self.provider.quote(mistake) or "nothing came"
+        what = self.provider.quote(reply.mistake) or "nothing came"
         if not self._can_call:
             return replace(
                 reply,

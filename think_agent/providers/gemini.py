@@ -71,8 +71,8 @@ class Gemini(Provider):
             return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)
         return client.request("post", f"{path}:generateContent", body)
 
-    def decoded(self, answer: types.HttpResponse) -> Any:
-        return json.loads(answer.body or "")
+    def decoded(self, answer: Any) -> Any:
+        return json.loads(answer.body)
 
     def explained(self, error: Any) -> ModelError | None:
         if not isinstance(error, errors.APIError):

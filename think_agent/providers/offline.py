@@ -10,7 +10,6 @@ and a length are not kept to: the tool says what does not fit, as it would to a 
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from ..messages import THINK_NAME, Assistant, Json, ToolCall
@@ -38,7 +37,9 @@ class Offline(ScriptedModel):
         settings: Settings,
         **where: Any,
     ) -> None:
-        settings.refuse("offline", *(asdict(settings).keys() - {"timeout"}))
+        settings.refuse(
+            "offline", "reasoning", "max_output_tokens", "temperature", "seed", "per_minute"
+        )
         super().__init__(script or stand_in, name="offline", model=model)
         self._pace = pace
 

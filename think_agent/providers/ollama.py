@@ -223,11 +223,6 @@ class Ollama(Provider):
     def fold(self) -> Any:
         return Fold()
 
-    def explained(self, error: Any) -> ModelError | None:
-        if isinstance(error, ollama.ResponseError):
-            return self.error(error.error)
-        return None
-
 
 def _levels(shown: Json) -> Levels:
     """The levels of reasoning of a model, as far as the server tells. Other servers than 0.34 tell
@@ -264,13 +259,11 @@ class Fold(wire.Fold):
 def _pieces(response: httpx.Response) -> Any:
     if not response.is_success:
         response.read()
-        raise ollama.ResponseError(response.text)
-    return response.iter_bytes()
+    return response.raise_for_status().iter_bytes()
 
 
 async def _async_pieces(sent: Any) -> Any:
     response = await sent
     if not response.is_success:
         await response.aread()
-        raise ollama.ResponseError(response.text)
-    return response.aiter_bytes()
+    return response.raise_for_status().aiter_bytes()

@@ -39,7 +39,6 @@ class OpenAI(Stainless):
     usual_url = "https://api.openai.com/v1"
     url_variable = "OPENAI_BASE_URL"
     wire = openai_chat
-    remedies: tuple[tuple[str, str, Any], ...] = (("strict", "strict", False),)
 
     def __init__(
         self,
@@ -58,11 +57,12 @@ class OpenAI(Stainless):
         if api not in WIRES:
             raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         self.wire = WIRES[api]
+        self.remedies = (("strict", "strict", False),)
         if api == "responses":
             self.settings.refuse("openai's Responses API", "seed")
         else:
             name = "max_completion_tokens"  # the name for all newer models of OpenAI
-            self.remedies = (*self.remedies, (name, "max_name", name))
+            self.remedies += ((name, "max_name", name),)
         if strict is None:
             strict = is_official
         self.options["strict"] = strict
