@@ -104,6 +104,7 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
             "send less at a time, begin a new conversation (a signed one is never shortened), "
             "show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+    Meaning(ModelNotFound, "^404 ollama: .*model", "run: ollama pull {model}"),
     Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
             "(invalid|not a valid|not a chat) model|supported API model names)",
             "check the model's name"),
@@ -111,6 +112,8 @@ MEANINGS = [  # the first one that fits
     Meaning(RateLimited, "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|"
             "^429 .*(too large|usage limit)",
             "check plan and billing, wait until the limit is lifted, or send less"),
+    Meaning(AuthError, "^40[123] ollama: ",
+            "run: ollama signin, or set {key} (in code: api_key=)"),
     Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)",
             "check {key} (in code: api_key=), its rights and its credit"),
     Meaning(BadRequest, "^40[45] ",
@@ -127,7 +130,7 @@ class Translator(Model):
 
     http: ModuleType  # the HTTP library under the SDK
     main_key: str  # the variable of its key that errors name
-    advice: Mapping[type[ModelError], str] = {}  # the provider's own, by error
+    no_server = "check base_url, the network, and that the server runs"  # advice
     url: str
     timeout: float
     secrets: re.Pattern[str]  # what no error may hold
@@ -152,10 +155,8 @@ class Translator(Model):
                     "timeout (a large model takes long to load)"
                 )
             case self.http.ConnectError() | ConnectionError():
-                usual = "check base_url, the network, and that the server runs"
-                advice = self.advice.get(ConnectionFailed, usual)
                 return ConnectionFailed(
-                    f"{self.name}: no server at {where}; {advice}", retryable=True
+                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
                 )
             case self.http.TransportError():
                 broken = f"the connection to {where} broke ({type(error).__name__})"
@@ -186,8 +187,7 @@ class Translator(Model):
         for meaning in MEANINGS:  # rule 2
             if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
                 break
-        advice = self.advice.get(meaning.kind, meaning.advice)
-        advice = advice.format(key=self.main_key, model=self.model)
+        advice = meaning.advice.format(key=self.main_key, model=self.model)
         # Rule 3: the server may know better than its status.
         may_retry = response.headers.get("x-should-retry") != "false"
         return meaning.kind(

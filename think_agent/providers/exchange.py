@@ -240,7 +240,7 @@ class Exchange:
         if not size and not is_cut:  # the input of a reply that was cut was read, and is paid
             return reply
         sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
-        came = max(usage.output_tokens, size // PER_TOKEN, min(size, 1))
+        came = max(usage.output_tokens, size // PER_TOKEN)
         usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 

@@ -19,7 +19,7 @@ import httpx
 import ollama
 from ollama._client import _parse_host
 
-from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
+from ..errors import ModelError, ModelNotFound
 from ..messages import Json
 from ..model import Request
 from ..wire import ollama as wire
@@ -62,11 +62,7 @@ class Ollama(Provider):
         ("single tool-calls at once", "one_call", True),  # Llama 3.1 in Jinja
         ("length 9", "short_ids", True),  # Mistral Small and Nemo in Jinja: ids of calls
     )
-    advice = {  # noqa: RUF012 (a constant)
-        AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
-        ModelNotFound: "run: ollama pull {model}",
-        ConnectionFailed: "start it with: ollama serve (or install it from ollama.com)",
-    }
+    no_server = "start it with: ollama serve (or install it from ollama.com)"
 
     def __init__(
         self,
