@@ -682,7 +682,7 @@ def test_only_a_line_feed_ends_an_event(size: int) -> None:
     first = {"message": {"content": "one\u0085two\u2028"}, "done": False}
     last = {"message": {"content": "three"}, "done": True}
     lines = [json.dumps(event, ensure_ascii=False) for event in (first, last)]
-    raw = f"{lines[0]}\n\n{lines[1]}\r\n".encode()
+    raw = f"{lines[0]}\n{lines[1]}\r\n".encode()
     fold = Fold()
     for at in range(0, len(raw), size):
         list(fold.feed(raw[at : at + size]))

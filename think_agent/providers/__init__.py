@@ -5,8 +5,6 @@
 
 import importlib
 import inspect
-import os
-import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,11 +124,8 @@ def _module_of(provider: str, package: str) -> ModuleType:
     except Exception as error:
         # Ollama's makes a client when it is imported, from the variables of the environment.
         # Its error may quote a password in one.
-        held = [
-            variable
-            for variable in os.environ
-            if re.match(f"{provider}_|.+_proxy$", variable, re.IGNORECASE)
-        ]
-        problem = f"its SDK cannot be imported ({type(error).__name__})"
-        problem += f"; check {', '.join(held)}" if held else f": {error}"
+        problem = (
+            f"its SDK cannot be imported ({type(error).__name__}); check {provider.upper()}_* and "
+            "*_PROXY in the environment"
+        )
     raise ModelError(f"{provider}: {problem}")

@@ -38,7 +38,7 @@ from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.json_reading import json_value
 from .address import shown_address
-from .transport import arrived
+from .transport import current_trip
 
 PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
@@ -143,8 +143,7 @@ class Translator(Model):
         """`error` as one of ours. None if it comes neither from the provider nor from the network:
         then it is a bug. After a response has come, what is raised means that it is not readable.
         """
-        if is_page(arrived()):
-            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
+        response = current_trip().response
         where = shown_address(self.url)
         match error:
             case ModelError():  # already one of ours
@@ -164,7 +163,6 @@ class Translator(Model):
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
         problem = self.explained(error)
-        response = arrived()
         if problem or response is None:
             return problem
         if not response.is_success:
@@ -177,7 +175,7 @@ class Translator(Model):
     def error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
         message, code = quoted_error(answer)
-        response = arrived()
+        response = current_trip().response
         status = response.status_code
         if status == 200:  # an error inside it
             status = STATUS.get(code, 400)
@@ -203,13 +201,6 @@ class Translator(Model):
         if text.lstrip().startswith("<"):
             return PAGE
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
-
-
-def is_page(response: Any) -> bool:
-    """Has a web server sent a page, as if that were a reply?"""
-    if response is None or response.status_code != 200:
-        return False
-    return "text/html" in response.headers.get("content-type", "")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:

@@ -33,7 +33,7 @@ from .transport import Trip, client_arguments
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
-HARMONY = re.compile('"family": "gpt-?oss"')  # these cannot be asked not to reason
+HARMONY = re.compile("'family': 'gpt-?oss'")  # these cannot be asked not to reason
 # Numbers in the Modelfile. A num_predict of -1, no bound, is not kept.
 PARAMETERS = re.compile(r"^(num_ctx|num_predict)\s+([1-9]\d*)", re.MULTILINE)
 
@@ -233,7 +233,7 @@ def _levels(shown: Json) -> Levels:
         if False in values:
             levels.insert(0, "off")
         return levels
-    if HARMONY.search(json.dumps(shown.get("details"))):
+    if HARMONY.search(str(shown.get("details"))):
         return ALWAYS
     return ALL
 
@@ -245,7 +245,7 @@ class Fold(wire.Fold):
 
     def feed(self, piece: Any) -> Any:
         *lines, self._line = (self._line + piece).split(b"\n")
-        for line in filter(bytes.strip, lines):
+        for line in lines:
             event = json.loads(line)
             if event.get("error"):
                 raise ErrorAnswer(event["error"])

@@ -85,11 +85,6 @@ def current_trip() -> Trip:
     return trip
 
 
-def arrived() -> Any:
-    """The response to the last request in this context; None if none has come."""
-    return current_trip().response
-
-
 class Done:
     """What the hooks return: sync clients ignore it, async clients await it."""
 
