@@ -1,7 +1,7 @@
 """What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
-        sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
+        sends JSON with it, and `explained` reads its exceptions. What an error means stands in
         `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
@@ -21,20 +21,22 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from ..errors import AuthError, BadRequest, ConnectionFailed
+from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Json
-from ..model import Request
+from ..model import Model, Request
+from ..text import shorten
+from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
-from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
-from .errors import Translator
+from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in, shown_address
+from .errors import MEANINGS, PAGE, RIGHT_KIND, STATUS, asked_wait, quoted_error
 from .pace import Pace
 from .reasoning import Levels, check_level
-from .transport import Trip, life_of
+from .transport import Trip, current_trip, life_of
 
 AT_ONCE = 16  # requests on one async client
 
 
-class Endpoint(Translator):
+class Endpoint(Model):
     """Where requests go, and in which form: the part of a provider that knows its server.
 
     `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
@@ -45,6 +47,8 @@ class Endpoint(Translator):
     """
 
     wire: ModuleType
+    http: ModuleType  # the HTTP library under the SDK
+    main_key: str  # the variable of its key that errors name
     keys: tuple[str, ...]  # the variables that may hold the key
     needs_key = True  # at the usual address
     usual_url: str
@@ -53,6 +57,7 @@ class Endpoint(Translator):
     # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
+    no_server = "check base_url, the network, and that the server runs"  # advice
 
     def __init__(
         self,
@@ -165,7 +170,72 @@ class Endpoint(Translator):
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
         return ""
 
-    # What each provider writes, besides `explained`.
+    # What went wrong, as one of our errors.
+
+    def translate(self, error: BaseException | None) -> ModelError | None:
+        """`error` as one of ours. None if it comes neither from the provider nor from the network:
+        then it is a bug. After a response has come, what is raised means that it is not readable.
+        """
+        response = current_trip().response
+        where = shown_address(self.url)
+        match error:
+            case ModelError():  # already one of ours
+                return error
+            case self.http.TimeoutException():
+                return TimedOut(
+                    f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
+                    "timeout (a large model takes long to load)"
+                )
+            case self.http.ConnectError() | ConnectionError():
+                return ConnectionFailed(
+                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
+                )
+            case self.http.TransportError():
+                broken = f"the connection to {where} broke ({type(error).__name__})"
+                return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
+            case ErrorAnswer(args=[answer]):
+                return self.error(answer)
+        problem = self.explained(error)
+        if problem or response is None:
+            return problem
+        if not response.is_success:
+            return self.error(response.text)
+        return BadResponse(
+            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
+            f"{self.quote(str(error))}); {RIGHT_KIND}"
+        )
+
+    def error(self, answer: Any) -> ModelError:
+        """The error in the response that has come: an error object, or a text."""
+        message, code = quoted_error(answer)
+        response = current_trip().response
+        status = response.status_code
+        if status == 200:  # an error inside it
+            status = STATUS.get(code, 400)
+            if code.isdecimal():
+                status = int(code)
+        line = f"{status} {self.name}: {code} {message}"
+        for meaning in MEANINGS:  # the last one fits any line
+            if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
+                break
+        advice = meaning.advice.format(key=self.main_key, model=self.model)
+        # The server may know better than its status.
+        may_retry = response.headers.get("x-should-retry") != "false"
+        return meaning.kind(
+            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
+            status=status,
+            retry_after=asked_wait(response.headers),
+            retryable=meaning.retryable and may_retry,
+            complaint=self.secrets.sub("***", message),
+        )
+
+    def quote(self, text: str) -> str:
+        """A provider's text for use in a message: one line, not too long, without secrets."""
+        if text.lstrip().startswith("<"):
+            return PAGE
+        return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
+
+    # What each provider writes.
 
     def connect(self, *, is_async: bool) -> Any:
         """A client of the SDK. Its `close` closes the connections."""
@@ -189,3 +259,7 @@ class Endpoint(Translator):
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
         setting that the model cannot take. If the server does not tell, the request is tried.
         """
+
+    def explained(self, error: Any) -> ModelError | None:
+        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
+        return None

@@ -1,6 +1,6 @@
 """What a provider's error means: one table for all of them.
 
-Rule 1: a provider reads the message out of its SDK's exception (`explained`). What it means is
+Rule 1: the message is read out of the response, or out of the SDK's exception. What it means is
         decided here, by one line: the HTTP status (or the one that fits the provider's code), the
         provider, the code and the message.
 Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
@@ -17,28 +17,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from math import inf
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from ..errors import (
     AuthError,
     BadRequest,
     BadResponse,
-    ConnectionFailed,
     ModelError,
     ModelNotFound,
     Overloaded,
     RateLimited,
-    TimedOut,
     ToolsUnsupported,
 )
 from ..messages import Force, ToolChoice
-from ..model import Model
-from ..text import shorten
-from ..wire.incoming import ErrorAnswer
 from ..wire.json_reading import json_value
-from .address import shown_address
-from .transport import current_trip
 
 PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
@@ -123,84 +115,6 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "^4", "change the request"),
     Meaning(BadResponse, "", "it redirects, or sends nothing: check base_url"),
 ]  # fmt: skip
-
-
-class Translator(Model):
-    """The part of a provider that turns what went wrong into one of our errors."""
-
-    http: ModuleType  # the HTTP library under the SDK
-    main_key: str  # the variable of its key that errors name
-    no_server = "check base_url, the network, and that the server runs"  # advice
-    url: str
-    timeout: float
-    secrets: re.Pattern[str]  # what no error may hold
-
-    def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
-        return None
-
-    def translate(self, error: BaseException | None) -> ModelError | None:
-        """`error` as one of ours. None if it comes neither from the provider nor from the network:
-        then it is a bug. After a response has come, what is raised means that it is not readable.
-        """
-        response = current_trip().response
-        where = shown_address(self.url)
-        match error:
-            case ModelError():  # already one of ours
-                return error
-            case self.http.TimeoutException():
-                return TimedOut(
-                    f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
-                    "timeout (a large model takes long to load)"
-                )
-            case self.http.ConnectError() | ConnectionError():
-                return ConnectionFailed(
-                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
-                )
-            case self.http.TransportError():
-                broken = f"the connection to {where} broke ({type(error).__name__})"
-                return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
-            case ErrorAnswer(args=[answer]):
-                return self.error(answer)
-        problem = self.explained(error)
-        if problem or response is None:
-            return problem
-        if not response.is_success:
-            return self.error(response.text)
-        return BadResponse(
-            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
-            f"{self.quote(str(error))}); {RIGHT_KIND}"
-        )
-
-    def error(self, answer: Any) -> ModelError:
-        """The error in the response that has come: an error object, or a text."""
-        message, code = quoted_error(answer)
-        response = current_trip().response
-        status = response.status_code
-        if status == 200:  # an error inside it
-            status = STATUS.get(code, 400)
-            if code.isdecimal():
-                status = int(code)
-        line = f"{status} {self.name}: {code} {message}"
-        for meaning in MEANINGS:  # rule 2
-            if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
-                break
-        advice = meaning.advice.format(key=self.main_key, model=self.model)
-        # Rule 3: the server may know better than its status.
-        may_retry = response.headers.get("x-should-retry") != "false"
-        return meaning.kind(
-            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
-            status=status,
-            retry_after=asked_wait(response.headers),
-            retryable=meaning.retryable and may_retry,
-            complaint=self.secrets.sub("***", message),
-        )
-
-    def quote(self, text: str) -> str:
-        """A provider's text for use in a message: one line, not too long, without secrets."""
-        if text.lstrip().startswith("<"):
-            return PAGE
-        return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:

@@ -25,7 +25,6 @@ from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
-from ..wire.settings import Reasoning
 from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
@@ -229,9 +228,9 @@ def _levels(shown: Json) -> Levels:
         return ("off",)
     values = (shown.get("thinking") or {}).get("values")
     if values:
-        levels: list[Reasoning] = [level for level in ALL if level in values]
+        levels = [level for level in ALWAYS if level in values]
         if False in values:
-            levels.insert(0, "off")
+            return ["off", *levels]
         return levels
     if HARMONY.search(str(shown.get("details"))):
         return ALWAYS
