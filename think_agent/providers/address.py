@@ -57,7 +57,7 @@ def is_exposed(url: str) -> bool:
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
-    """The key that was `given`, else that of the first variable that holds one, else "".
+    """The key that was `given`, else that of the first variable that holds one, else NOT_NEEDED.
     Raises AuthError for a key that cannot be sent in a header.
     """
     source = "api_key"
@@ -66,7 +66,7 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
         if not key:
             source = variable
             key = os.getenv(variable, "").strip()
-    if is_left_out(provider, url, source):
+    if not key or is_left_out(provider, url, source):
         return NOT_NEEDED
     # A key that was copied from a page may hold a quotation mark or an invisible character.
     if not (key.isascii() and key.isprintable()):

@@ -27,11 +27,19 @@ from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
-from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in, shown_address
+from .address import (
+    BAD_PROXY,
+    NOT_NEEDED,
+    checked_url,
+    find_key,
+    is_left_out,
+    secrets_in,
+    shown_address,
+)
 from .errors import MEANINGS, PAGE, RIGHT_KIND, STATUS, asked_wait, quoted_error
 from .pace import Pace
 from .reasoning import Levels, check_level
-from .transport import Trip, current_trip, life_of
+from .transport import Trip, client_arguments, current_trip, life_of
 
 AT_ONCE = 16  # requests on one async client
 
@@ -80,7 +88,7 @@ class Endpoint(Model):
         self.url = checked_url(base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
-        if not (self.is_local or self.key):
+        if self.key == NOT_NEEDED and not self.is_local:
             raise AuthError(
                 f"{self.name}: no API key; set the environment variable {self.main_key} (in code: "
                 "api_key=)"
@@ -121,7 +129,8 @@ class Endpoint(Model):
     def _connected(self, *, is_async: bool = False) -> Any:
         """`connect`. By now only the proxy that the environment names can be wrong."""
         try:
-            return self.connect(is_async=is_async)
+            arguments = client_arguments(self.http, self.url)
+            return self.connect(arguments, is_async=is_async)
         except (ImportError, ValueError, self.http.InvalidURL):
             pass  # it may quote a password, so it is not the context of ours
         raise ConnectionFailed(f"{self.name}: {BAD_PROXY}")
@@ -237,8 +246,10 @@ class Endpoint(Model):
 
     # What each provider writes.
 
-    def connect(self, *, is_async: bool) -> Any:
-        """A client of the SDK. Its `close` closes the connections."""
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
+        """A client of the SDK. Its HTTP client is made with these `arguments`: they hold the bounds
+        of `transport.py`. Its `close` closes the connections.
+        """
         raise NotImplementedError
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:

@@ -18,10 +18,8 @@ from google.genai import errors, types
 from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
-from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import GEMINI, check_reasoning
-from .transport import client_arguments
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 
@@ -44,10 +42,9 @@ class Gemini(Provider):
         super().__init__(model, {"strict": strict}, **where)
         check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
-    def connect(self, *, is_async: bool) -> Any:
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
         # By itself the SDK picks one of three HTTP libraries, whichever is installed, each with its
         # own errors; and it closes only clients that it has made.
-        arguments = client_arguments(httpx2, self.url)
         http = httpx2.Client(**arguments)
         http_async = httpx2.AsyncClient(**arguments)
         options = types.HttpOptions(
@@ -57,9 +54,7 @@ class Gemini(Provider):
             httpx_async_client=http_async,
             async_client_args={"ssl": arguments["verify"]},  # else it loads certificates
         )
-        api = genai.Client(
-            enterprise=False, api_key=self.key or NOT_NEEDED, http_options=options
-        )._api_client
+        api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
         if is_async:
             return RawClient(api.async_request, api.async_request_streamed, http_async.aclose)
         return RawClient(api.request, api.request_streamed, http.close)

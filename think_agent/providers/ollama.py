@@ -25,10 +25,9 @@ from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
-from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
-from .transport import Trip, client_arguments
+from .transport import Trip
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
@@ -84,14 +83,14 @@ class Ollama(Provider):
             self.refused["form"] = ""
         self._window = f"{num_ctx:,} tokens, by num_ctx"
 
-    def connect(self, *, is_async: bool) -> Any:
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
         kind = ollama.AsyncClient if is_async else ollama.Client
         return kind(
             self.url,
             timeout=self.timeout,
             # Without one the SDK would look for a key in the environment.
-            headers={"authorization": f"Bearer {self.key or NOT_NEEDED}"},
-            **client_arguments(httpx, self.url),
+            headers={"authorization": f"Bearer {self.key}"},
+            **arguments,
         )
 
     # What the server says of its models.
