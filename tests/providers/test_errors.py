@@ -336,9 +336,7 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
         assert not in_vain
 
 
-@pytest.mark.parametrize(
-    "header", ["-5", "nan", "inf", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""]
-)
+@pytest.mark.parametrize("header", ["-5", "nan", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
 def test_a_time_to_wait_that_is_not_valid_is_ignored(header):
     assert asked_wait({"retry-after": header}) is None
 

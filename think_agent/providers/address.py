@@ -14,10 +14,6 @@ from urllib.parse import quote, unquote, urlsplit
 from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
-BAD_PROXY = (
-    "the address of the proxy does not work (SOCKS needs the package socksio); check "
-    "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
-)
 NOT_SHOWN = "(an address that cannot be shown)"
 SHORTEST_SECRET = 12  # characters; shorter ones are made-up keys for local servers
 

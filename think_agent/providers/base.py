@@ -27,16 +27,8 @@ from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
-from .address import (
-    BAD_PROXY,
-    NOT_NEEDED,
-    checked_url,
-    find_key,
-    is_left_out,
-    secrets_in,
-    shown_address,
-)
-from .errors import MEANINGS, PAGE, RIGHT_KIND, STATUS, asked_wait, quoted_error
+from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
+from .errors import MEANINGS, RIGHT_KIND, STATUS, asked_wait, quoted_error
 from .pace import Pace
 from .reasoning import Levels, check_level
 from .transport import Trip, client_arguments, current_trip, life_of
@@ -133,7 +125,10 @@ class Endpoint(Model):
             return self.connect(arguments, is_async=is_async)
         except (ImportError, ValueError, self.http.InvalidURL):
             pass  # it may quote a password, so it is not the context of ours
-        raise ConnectionFailed(f"{self.name}: {BAD_PROXY}")
+        raise ConnectionFailed(
+            f"{self.name}: the address of the proxy does not work (SOCKS needs the package "
+            "socksio); check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+        )
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
@@ -241,7 +236,7 @@ class Endpoint(Model):
     def quote(self, text: str) -> str:
         """A provider's text for use in a message: one line, not too long, without secrets."""
         if text.lstrip().startswith("<"):
-            return PAGE
+            return "the server sent an HTML page instead of JSON"
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
     # What each provider writes.

@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from math import inf
 from typing import Any, NamedTuple
 
 from ..errors import (
@@ -32,7 +31,6 @@ from ..errors import (
 from ..messages import Force, ToolChoice
 from ..wire.json_reading import json_value
 
-PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
 
 # The HTTP status that fits an error inside an HTTP 200, by its code. Any other code is about the
@@ -129,7 +127,7 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
         wait = float(header)
     with suppress(KeyError, ValueError):
         wait = float(headers["retry-after-ms"]) / 1000
-    if 0 < wait < inf:
+    if wait > 0:
         return wait
     return None
 

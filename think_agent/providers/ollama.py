@@ -11,7 +11,6 @@ Rule 3: the server is asked about its model once (`learn`): whether it can reaso
 import json
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,7 +97,7 @@ class Ollama(Provider):
     def learn(self) -> None:
         try:
             shown = self._ask("POST", "/api/show", {"model": self.model})
-            loaded = self._ask("GET", "/api/ps").get("models", ())
+            loaded = self._ask("GET", "/api/ps").get("models", [])
         except ModelNotFound:
             raise
         except ModelError:
@@ -111,7 +110,7 @@ class Ollama(Provider):
             self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
         self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
 
-    def _measure_window(self, made: int, loaded: Sequence[Json], info: Json) -> None:
+    def _measure_window(self, made: int, loaded: list[Json], info: Json) -> None:
         """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
         than it is now.
         """
