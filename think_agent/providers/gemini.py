@@ -36,7 +36,7 @@ class Gemini(Provider):
     keys = ("GOOGLE_API_KEY", main_key)
     usual_url = "https://generativelanguage.googleapis.com"
     url_variable = "GOOGLE_GEMINI_BASE_URL"
-    remedies = (("strict|VALIDATED", "strict", False),)
+    remedies = ((r"\bstrict|VALIDATED", "strict", False),)
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)

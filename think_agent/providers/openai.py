@@ -53,7 +53,7 @@ class OpenAI(Stainless):
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
             api = "responses" if is_official else "chat"  # rule 1
-        self.remedies = (("strict", "strict", False),)
+        self.remedies = ((r"\bstrict", "strict", False),)
         match api:
             case "responses":
                 self.wire = openai_responses
