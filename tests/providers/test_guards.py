@@ -404,10 +404,10 @@ def test_an_address_without_a_scheme_is_one_of_plain_http():
         ("OLLAMA_API_KEY", "pass@é"),
     ],
 )
-def test_an_import_that_fails_for_a_variable_names_it_and_quotes_nothing_of_it(variable, value):
+def test_an_import_that_fails_for_a_variable_quotes_nothing_of_it(variable, value):
     done = connected_elsewhere("ollama", **{variable: value})
     assert "cannot be imported (" in done.splitlines()[-1]
-    assert f"; check {variable}" in done.splitlines()[-1]
+    assert "; check OLLAMA_* and *_PROXY" in done.splitlines()[-1]
     assert "pass" not in done.splitlines()[-1]
 
 
@@ -419,13 +419,12 @@ def test_an_import_that_fails_says_what_failed(tmp_path):
         (tmp_path / f"{package}.py").write_text(source)
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '.')}"
     for package, words in [
-        ("anthropic", "cannot be imported (RuntimeError): no such symbol"),
+        ("anthropic", "cannot be imported (RuntimeError); check ANTHROPIC_*"),
         ("openai", "cannot import name 'no_such_name'"),
         ("ollama", "No module named 'no_such_package'"),
     ]:
         last = connected_elsewhere(package, PYTHONPATH=path).splitlines()[-1]
         assert words in last
-        assert "proxy" not in last
 
 
 def connected_elsewhere(provider: str, **environment: str) -> str:

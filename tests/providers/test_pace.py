@@ -41,12 +41,12 @@ def passing(monkeypatch) -> Time:
     waits = SimpleNamespace(sleep=passing.asleep, to_thread=provider.asyncio.to_thread)
     monkeypatch.setattr(provider, "time", SimpleNamespace(sleep=passing.sleep))
     monkeypatch.setattr(provider, "asyncio", waits)
+    monkeypatch.setattr("think_agent.providers.pace.monotonic", passing.clock)
     return passing
 
 
-def test_places_are_as_far_apart_as_the_limit_says():
-    passing = Time()
-    pace = Pace(6, passing.clock)
+def test_places_are_as_far_apart_as_the_limit_says(passing):
+    pace = Pace(6)
     assert [pace.reserve() for _ in range(3)] == [0, 10, 20]
     passing.now += 25  # nobody waits for a place that has gone by
     assert [pace.reserve() for _ in range(2)] == [5, 15]
@@ -54,8 +54,9 @@ def test_places_are_as_far_apart_as_the_limit_says():
     assert [pace.reserve() for _ in range(2)] == [0, 10]
 
 
+@pytest.mark.usefixtures("passing")
 def test_threads_share_the_places():
-    pace = Pace(60, Time().clock)
+    pace = Pace(60)
     begin = threading.Barrier(8)
     places: list[float] = []
 
@@ -75,7 +76,6 @@ def test_threads_share_the_places():
 @every_way
 def test_requests_are_spaced(provider, way, passing):
     with talking(provider, per_minute=20) as (server, model):
-        model.pace = Pace(20, passing.clock)
         assert ASK[way](model, HELLO) == ASK[way](model, HELLO)
         assert passing.sleeps == [3]
         passing.now += 2.5
@@ -86,7 +86,6 @@ def test_requests_are_spaced(provider, way, passing):
 @every_way
 def test_another_try_takes_a_place_too(way, passing):
     with talking("anthropic", per_minute=20) as (server, model):
-        model.pace = Pace(20, passing.clock)
         server.canned = [Reply(503, {"error": {}}, headers={"retry-after": "0.5"})] * 2
         ASK[way](model, HELLO)
         assert passing.sleeps == [3, 3]
@@ -96,7 +95,6 @@ def test_another_try_takes_a_place_too(way, passing):
 def test_the_deadline_ends_the_wait(way, passing):
     """And it is no silence of the server: the reply was cut at the deadline."""
     with talking("anthropic", per_minute=1) as (server, model):
-        model.pace = Pace(1, passing.clock)
         ASK[way](model, HELLO)
         soon = time.monotonic() + 30
         ASK[way](model, replace(HELLO, deadline=soon))
@@ -112,7 +110,6 @@ def test_ctrl_c_ends_the_wait(passing, monkeypatch):
         raise KeyboardInterrupt
 
     with talking("anthropic", per_minute=1) as (server, model):
-        model.pace = Pace(1, passing.clock)
         model.complete(HELLO)
         monkeypatch.setattr(provider, "time", SimpleNamespace(sleep=stopped))
         with pytest.raises(KeyboardInterrupt):
@@ -136,7 +133,6 @@ def test_a_run_tells_of_a_wait_that_one_notices_before_it(passing, read, is_asyn
             notices.append((event.text, list(passing.sleeps)))
 
     with talking("anthropic", per_minute=20) as (_, model):
-        model.pace = Pace(20, passing.clock)
         model.pace.reserve()
         for _ in range(2):
             agent = Agent(read(model), force="never")

@@ -5,8 +5,6 @@
 
 import importlib
 import inspect
-import os
-import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,13 +104,13 @@ def connect(
         settings=settings,
         **options,
     )
-    if provider == "ollama" or base_url:
-        connected = _read_from_text(connected, provider)
-    if dialect != "native":
-        from ..dialects import in_dialect
+    if provider != "ollama" and not base_url:
+        return connected
+    from ..dialects import Tags, in_dialect, recovered, tagged  # late: most need none of it
 
-        return in_dialect(connected, dialect)
-    return connected
+    if provider == "ollama":
+        connected = tagged(connected, Tags(plain="answer", answer=()))
+    return in_dialect(recovered(connected), dialect)  # local servers leave calls in the text
 
 
 def _module_of(provider: str, package: str) -> ModuleType:
@@ -126,20 +124,8 @@ def _module_of(provider: str, package: str) -> ModuleType:
     except Exception as error:
         # Ollama's makes a client when it is imported, from the variables of the environment.
         # Its error may quote a password in one.
-        held = [
-            variable
-            for variable in os.environ
-            if re.match(f"{provider}_|.+_proxy$", variable, re.IGNORECASE)
-        ]
-        problem = f"its SDK cannot be imported ({type(error).__name__})"
-        problem += f"; check {', '.join(held)}" if held else f": {error}"
+        problem = (
+            f"its SDK cannot be imported ({type(error).__name__}); check {provider.upper()}_* and "
+            "*_PROXY in the environment"
+        )
     raise ModelError(f"{provider}: {problem}")
-
-
-def _read_from_text(model: Model, provider: str) -> Model:
-    """`model` with a reader of calls and reasoning that local servers leave in the text."""
-    from ..dialects import Tags, recovered, tagged
-
-    if provider == "ollama":
-        model = tagged(model, Tags(plain="answer", answer=()))
-    return recovered(model)

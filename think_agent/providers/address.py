@@ -14,10 +14,6 @@ from urllib.parse import quote, unquote, urlsplit
 from ..errors import AuthError, ConnectionFailed
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
-BAD_PROXY = (
-    "the address of the proxy does not work (SOCKS needs the package socksio); check "
-    "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
-)
 NOT_SHOWN = "(an address that cannot be shown)"
 SHORTEST_SECRET = 12  # characters; shorter ones are made-up keys for local servers
 
@@ -57,7 +53,7 @@ def is_exposed(url: str) -> bool:
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
-    """The key that was `given`, else that of the first variable that holds one, else "".
+    """The key that was `given`, else that of the first variable that holds one, else NOT_NEEDED.
     Raises AuthError for a key that cannot be sent in a header.
     """
     source = "api_key"
@@ -66,7 +62,7 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
         if not key:
             source = variable
             key = os.getenv(variable, "").strip()
-    if is_left_out(provider, url, source):
+    if not key or is_left_out(provider, url, source):
         return NOT_NEEDED
     # A key that was copied from a page may hold a quotation mark or an invisible character.
     if not (key.isascii() and key.isprintable()):

@@ -49,7 +49,7 @@ class Anthropic(Stainless):
         ("Expected `thinking`|bound to a different conversation", "drop_block", True),
         ("block_binding: |anthropic-beta", "drop_block", False),
         ("cache_control", "cache", False),  # for a compatible server that does not know it
-        ("strict", "strict", False),
+        (r"\bstrict", "strict", False),
     )
 
     def __init__(

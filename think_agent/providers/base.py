@@ -1,7 +1,7 @@
 """What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
-        sends JSON with it, and `explained` reads its exceptions. What an error means is decided in
+        sends JSON with it, and `explained` reads its exceptions. What an error means stands in
         `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
@@ -12,7 +12,6 @@ import asyncio
 import os
 import re
 import warnings
-import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -20,23 +19,24 @@ from math import inf
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
-from ..errors import AuthError, BadRequest, ConnectionFailed
+from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Json
-from ..model import Request
+from ..model import Model, Request
+from ..text import shorten
+from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
-from .address import BAD_PROXY, checked_url, find_key, is_left_out, secrets_in
-from .errors import Translator
+from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
+from .errors import MEANINGS, RIGHT_KIND, STATUS, asked_wait, quoted_error
 from .pace import Pace
 from .reasoning import Levels, check_level
-from .transport import TRIP, Trip, life_of
+from .transport import Trip, client_arguments, current_trip, life_of
 
 AT_ONCE = 16  # requests on one async client
-REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
-class Endpoint(Translator):
+class Endpoint(Model):
     """Where requests go, and in which form: the part of a provider that knows its server.
 
     `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
@@ -47,6 +47,8 @@ class Endpoint(Translator):
     """
 
     wire: ModuleType
+    http: ModuleType  # the HTTP library under the SDK
+    main_key: str  # the variable of its key that errors name
     keys: tuple[str, ...]  # the variables that may hold the key
     needs_key = True  # at the usual address
     usual_url: str
@@ -55,6 +57,7 @@ class Endpoint(Translator):
     # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
+    no_server = "check base_url, the network, and that the server runs"  # advice
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Endpoint(Translator):
         self.url = checked_url(base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
-        if not (self.is_local or self.key):
+        if self.key == NOT_NEEDED and not self.is_local:
             raise AuthError(
                 f"{self.name}: no API key; set the environment variable {self.main_key} (in code: "
                 "api_key=)"
@@ -94,7 +97,7 @@ class Endpoint(Translator):
     def client(self) -> Any:
         """The SDK's client, made when it is needed."""
         client = self._connected()
-        weakref.finalize(self, client.close)
+        finalize(self, client.close)
         return client
 
     @asynccontextmanager
@@ -118,9 +121,14 @@ class Endpoint(Translator):
     def _connected(self, *, is_async: bool = False) -> Any:
         """`connect`. By now only the proxy that the environment names can be wrong."""
         try:
-            return self.connect(is_async=is_async)
-        except (ImportError, ValueError, self.http.InvalidURL):  # they may quote a password
-            raise ConnectionFailed(f"{self.name}: {BAD_PROXY}") from None
+            arguments = client_arguments(self.http, self.url)
+            return self.connect(arguments, is_async=is_async)
+        except (ImportError, ValueError, self.http.InvalidURL):
+            pass  # it may quote a password, so it is not the context of ours
+        raise ConnectionFailed(
+            f"{self.name}: the address of the proxy does not work (SOCKS needs the package "
+            "socksio); check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+        )
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
@@ -135,14 +143,10 @@ class Endpoint(Translator):
         self._learn_once(Trip())
 
     def _learn_once(self, trip: Trip) -> None:
-        if self._has_learned:  # rule 2
-            return
-        TRIP.set(trip)
-        try:
-            self.learn()
-        finally:
-            TRIP.set(None)
-        self._has_learned = True
+        if not self._has_learned:  # rule 2
+            with trip:
+                self.learn()
+            self._has_learned = True
 
     def refuse_reasoning(self, levels: Levels) -> None:
         """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
@@ -156,25 +160,91 @@ class Endpoint(Translator):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def adapt(self, complaint: str, request: Request) -> None:
-        """Remember what the server does not take: from now on it is sent in another form."""
+    def find_remedy(self, complaint: str) -> bool:
+        """Is there a remedy for what the server does not take? Then it is used from now on."""
         for words, option, value in self.remedies:
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-                return
-        if self.form(request) is not None and REFUSED_FORM.search(complaint):
-            self.refused["form"] = complaint
+                return True
+        return False
 
     def signed_under(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
         return ""
 
-    # What each provider writes, besides `explained`.
+    # What went wrong, as one of our errors.
 
-    def connect(self, *, is_async: bool) -> Any:
-        """A client of the SDK. Its `close` closes the connections."""
+    def translate(self, error: BaseException | None) -> ModelError | None:
+        """`error` as one of ours. None if it comes neither from the provider nor from the network:
+        then it is a bug. After a response has come, what is raised means that it is not readable.
+        """
+        response = current_trip().response
+        where = shown_address(self.url)
+        match error:
+            case ModelError():  # already one of ours
+                return error
+            case self.http.TimeoutException():
+                return TimedOut(
+                    f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
+                    "timeout (a large model takes long to load)"
+                )
+            case self.http.ConnectError() | ConnectionError():
+                return ConnectionFailed(
+                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
+                )
+            case self.http.TransportError():
+                broken = f"the connection to {where} broke ({type(error).__name__})"
+                return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
+            case ErrorAnswer(args=[answer]):
+                return self.error(answer)
+        problem = self.explained(error)
+        if problem or response is None:
+            return problem
+        if not response.is_success:
+            return self.error(response.text)
+        return BadResponse(
+            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
+            f"{self.quote(str(error))}); {RIGHT_KIND}"
+        )
+
+    def error(self, answer: Any) -> ModelError:
+        """The error in the response that has come: an error object, or a text."""
+        message, code = quoted_error(answer)
+        response = current_trip().response
+        status = response.status_code
+        if status == 200:  # an error inside it
+            status = STATUS.get(code, 400)
+            if code.isdecimal():
+                status = int(code)
+        line = f"{status} {self.name}: {code} {message}"
+        for meaning in MEANINGS:  # the last one fits any line
+            if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
+                break
+        advice = meaning.advice.format(key=self.main_key, model=self.model)
+        # The server may know better than its status.
+        may_retry = response.headers.get("x-should-retry") != "false"
+        return meaning.kind(
+            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
+            status=status,
+            retry_after=asked_wait(response.headers),
+            retryable=meaning.retryable and may_retry,
+            complaint=self.secrets.sub("***", message),
+        )
+
+    def quote(self, text: str) -> str:
+        """A provider's text for use in a message: one line, not too long, without secrets."""
+        if text.lstrip().startswith("<"):
+            return "the server sent an HTML page instead of JSON"
+        return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
+
+    # What each provider writes.
+
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
+        """A client of the SDK. Its HTTP client is made with these `arguments`: they hold the bounds
+        of `transport.py`. Its `close` closes the connections.
+        """
         raise NotImplementedError
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
@@ -195,3 +265,7 @@ class Endpoint(Translator):
         """Ask the server what the model can do, before the first request. Raises BadRequest for a
         setting that the model cannot take. If the server does not tell, the request is tried.
         """
+
+    def explained(self, error: Any) -> ModelError | None:
+        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
+        return None

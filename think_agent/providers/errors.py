@@ -1,6 +1,6 @@
 """What a provider's error means: one table for all of them.
 
-Rule 1: a provider reads the message out of its SDK's exception (`explained`). What it means is
+Rule 1: the message is read out of the response, or out of the SDK's exception. What it means is
         decided here, by one line: the HTTP status (or the one that fits the provider's code), the
         provider, the code and the message.
 Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
@@ -15,35 +15,23 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import mktime_tz, parsedate_tz
-from math import inf
-from types import ModuleType
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from ..errors import (
     AuthError,
     BadRequest,
     BadResponse,
-    ConnectionFailed,
     ModelError,
     ModelNotFound,
     Overloaded,
     RateLimited,
-    TimedOut,
     ToolsUnsupported,
 )
 from ..messages import Force, ToolChoice
-from ..model import Model
-from ..text import shorten
-from ..wire.incoming import ErrorAnswer
 from ..wire.json_reading import json_value
-from .address import shown_address
-from .transport import arrived
 
-PAGE = "the server sent an HTML page instead of JSON"
 RIGHT_KIND = "check that base_url points to the right kind of server"
-# Exceptions of code that reads an answer of the wrong form.
-STUMBLES = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
 
 # The HTTP status that fits an error inside an HTTP 200, by its code. Any other code is about the
 # request (400); no code at all is about the server (500).
@@ -61,11 +49,9 @@ STATUS = {
 
 
 class UnreadCall(BadResponse):
-    """The model's call could not be read, or there was none where one was forced."""
-
-
-class Repeated(UnreadCall):
-    """The model wrote the same token again and again."""
+    """The model's call could not be read, or there was none where one was forced, or the model
+    wrote the same token again and again.
+    """
 
 
 class Meaning(NamedTuple):
@@ -84,7 +70,7 @@ NO_CALL = (
     "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
 OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
-    "^500 ollama: .*(XML syntax error|expected element type|"
+    "^500 ollama: .*(token repeat limit|XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
@@ -97,7 +83,6 @@ NO_TOOLS = (
 )
 SLIP = "the model made a mistake; ask again"
 MEANINGS = [  # the first one that fits
-    Meaning(Repeated, "^500 ollama: .*token repeat limit", SLIP),
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -109,13 +94,16 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
             "send less at a time, begin a new conversation (a signed one is never shortened), "
             "show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
+    Meaning(ModelNotFound, "^404 ollama: .*model", "run: ollama pull {model}"),
     Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
             "(invalid|not a valid|not a chat) model|supported API model names)",
             "check the model's name"),
     Meaning(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
     Meaning(RateLimited, "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|"
-            "^429 .*(too large|usage limit|PerDay)",
+            "^429 .*(too large|usage limit)",
             "check plan and billing, wait until the limit is lifted, or send less"),
+    Meaning(AuthError, "^40[123] ollama: ",
+            "run: ollama signin, or set {key} (in code: api_key=)"),
     Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)",
             "check {key} (in code: api_key=), its rights and its credit"),
     Meaning(BadRequest, "^40[45] ",
@@ -127,103 +115,6 @@ MEANINGS = [  # the first one that fits
 ]  # fmt: skip
 
 
-class Translator(Model):
-    """The part of a provider that turns what went wrong into one of our errors."""
-
-    http: ModuleType  # the HTTP library under the SDK
-    main_key: str  # the variable of its key that errors name
-    advice: Mapping[type[ModelError], str] = {}  # the provider's own, by error
-    url: str
-    timeout: float
-    secrets: re.Pattern[str]  # what no error may hold
-
-    def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` as one of ours (`self.error`), if it is an answer of the provider."""
-        raise NotImplementedError
-
-    def translate(self, error: BaseException | None) -> ModelError | None:
-        """`error` as one of ours. None if it comes neither from the provider nor from the network:
-        then it is a bug. Before a response has come, it cannot be a response that is unreadable.
-        """
-        if is_page(arrived()):
-            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
-        where = shown_address(self.url)
-        match error:
-            case ModelError():  # already one of ours
-                return error
-            case self.http.TimeoutException():
-                return TimedOut(
-                    f"{self.name}: no answer from {where} within {self.timeout:g} s; set a longer "
-                    "timeout (a large model takes long to load)"
-                )
-            case self.http.ConnectError() | ConnectionError():
-                usual = "check base_url, the network, and that the server runs"
-                advice = self.advice.get(ConnectionFailed, usual)
-                return ConnectionFailed(
-                    f"{self.name}: no server at {where}; {advice}", retryable=True
-                )
-            case self.http.TransportError() as broken:
-                what = type(broken).__name__
-                return ConnectionFailed(
-                    f"{self.name}: the connection to {where} broke ({what}); ask again",
-                    retryable=True,
-                )
-            case ErrorAnswer(args=[answer]):
-                return self.error(answer)
-        return self.explained(error) or self._unreadable(error)
-
-    def error(self, answer: Any) -> ModelError:
-        """The error in the response that has come: an error object, or a text."""
-        message, code = quoted_error(answer)
-        response = arrived()
-        status = response.status_code
-        if status == 200:  # an error inside it
-            status = STATUS.get(code, 400)
-            if code.isdecimal():
-                status = int(code)
-        line = f"{status} {self.name}: {code} {message}"
-        for meaning in MEANINGS:  # rule 2
-            if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
-                break
-        advice = self.advice.get(meaning.kind, meaning.advice)
-        advice = advice.format(key=self.main_key, model=self.model)
-        # Rule 3: the server may know better than its status.
-        may_retry = response.headers.get("x-should-retry") != "false"
-        return meaning.kind(
-            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
-            status=status,
-            retry_after=asked_wait(response.headers),
-            retryable=meaning.retryable and may_retry,
-            complaint=self.secrets.sub("***", message),
-        )
-
-    def quote(self, text: str) -> str:
-        """A provider's text for use in a message: one line, not too long, without secrets."""
-        if text.lstrip().startswith("<"):
-            return PAGE
-        return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
-
-    def _unreadable(self, error: Any) -> ModelError | None:
-        """The error for a response that an SDK or a `from_wire` could not read."""
-        if arrived() is None or not isinstance(error, STUMBLES):
-            return None
-        if isinstance(error, RecursionError) or "integer string conversion" in str(error):
-            # A model that repeats itself wrote brackets or digits without end.
-            problem = f"{self.name}: JSON nested too deeply, or with a number too long, to be read"
-            return UnreadCall(f"{problem}; {SLIP}")
-        return BadResponse(
-            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
-            f"{self.quote(str(error))}); {RIGHT_KIND}"
-        )
-
-
-def is_page(response: Any) -> bool:
-    """Has a web server sent a page, as if that were a reply?"""
-    if response is None or response.status_code != 200:
-        return False
-    return "text/html" in response.headers.get("content-type", "")
-
-
 def asked_wait(headers: Mapping[str, str]) -> float | None:
     """The seconds that a server asks to wait; None if it does not ask. It may give milliseconds,
     seconds, or a date.
@@ -231,37 +122,32 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     header = headers.get("retry-after", "")
     wait = 0.0
     with suppress(ValueError):
+        wait = parsedate_to_datetime(header).timestamp() - time.time()
+    with suppress(ValueError):
         wait = float(header)
     with suppress(KeyError, ValueError):
         wait = float(headers["retry-after-ms"]) / 1000
-    date = parsedate_tz(header)
-    if date is not None:
-        wait = mktime_tz(date) - time.time()
-    if 0 < wait < inf:
+    if wait > 0:
         return wait
     return None
 
 
-def _inner_error(error: Any) -> Any:
-    """Anthropic's SDK has the whole answer. Ollama passes on what its engine said, as text."""
-    if not isinstance(error, dict):
-        error = json_value(str(error)) or error
-    if isinstance(error, dict):
-        return error.get("error", error)
-    return error
-
-
 def quoted_error(error: Any) -> tuple[str, str]:
     """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
-    error = _inner_error(error)
-    if not isinstance(error, dict):
-        return str(error), ""
-    message = str(error.get("message") or error)
+    match error:
+        case {"error": inner}:
+            return quoted_error(inner)
+        case str() if json_value(error):  # Ollama passes on what its engine said, as text
+            return quoted_error(json_value(error))
+        case dict():
+            message = str(error.get("message") or error)
+        case _:
+            return str(error), ""
     for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
         if detail and str(detail) not in message:
             message += f" ({detail})"
 
-    code = error.get("code") or error.get("type") or ""
+    code = error.get("code") or error.get("type", "")
     return message, str(code)
 
 
@@ -272,12 +158,15 @@ REFUSED_CHOICE = re.compile(
     re.IGNORECASE,
 )
 ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
+REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
-def refused_kinds(asked: ToolChoice, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`. None of them if it is
-    about something else.
+def refused_kinds(asked: ToolChoice, complaint: str, *, has_form: bool) -> list[str]:
+    """The kinds of tool choice that a server refuses with this `complaint`: `"form"` if it was
+    asked for one. None of them if it is about something else.
     """
+    if has_form and REFUSED_FORM.search(complaint):
+        return ["form"]
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
         return []
     if not isinstance(asked, Force):

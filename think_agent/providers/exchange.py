@@ -27,7 +27,7 @@ from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, STUMBLES, Repeated, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, UnreadCall, refused_kinds
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -58,16 +58,13 @@ class Exchange:
         wait = min(max(held, self.wait), self.trip.left)
         if held < NOTICEABLE:
             return wait, []
-        text = f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute"
-        return wait, [Notice(text)]
+        return wait, [Notice(f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute")]
 
     def begin(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
         provider takes.
         """
         self.wait = 0.0
-        self.trip.response = None
-        TRIP.set(self.trip)
         self._body = self._next_body()
         self.fold = self.provider.fold()
         return self._body
@@ -103,19 +100,6 @@ class Exchange:
             )
         self.outcome = reply
 
-    def close(self) -> None:
-        """End the try: later requests have no deadline. The SDKs may leave a response open."""
-        TRIP.set(None)
-        if self.trip.response:
-            self.trip.response.close()
-            self.trip.response = None
-
-    async def aclose(self) -> None:
-        TRIP.set(None)
-        if self.trip.response:
-            await self.trip.response.aclose()
-            self.trip.response = None
-
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
         if isinstance(self.outcome, ModelError):
@@ -135,23 +119,18 @@ class Exchange:
         reply = self._reply_despite(problem)
         if reply:
             self.outcome = reply
-        elif isinstance(problem, BadRequest) and self._can_adapt(problem):
-            pass  # asked again at once, in another form
-        elif self._may_pass(problem):
-            self._tries += 1
-        else:
+        elif not self._can_adapt(problem) and not self._may_pass(problem):
             problem.__context__ = problem.__cause__ = None  # rule 5
             self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, if the run can go on from it."""
-        # Without tools there is no call; then only the server's own error counts.
-        if isinstance(problem, UnreadCall) and (self._asked.tools or problem.status):
+        if isinstance(problem, UnreadCall):
             mistake = str(problem).removesuffix(f"; {SLIP}")
             half = _unfinished(self._so_far(), mistake)
-            if isinstance(problem, Repeated) and half.text and not self._can_call:
+            if half.text and not self._can_call:
                 return half
-            return self._malformed(replace(half, cause=""), mistake)
+            return self._malformed(replace(half, cause="", mistake=mistake))
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
@@ -165,15 +144,14 @@ class Exchange:
         return _unfinished(reply, cause)
 
     def _can_adapt(self, problem: ModelError) -> bool:
-        """Can what was refused be sent in another form? The provider remembers it."""
+        """Can what was refused be sent at once in another way? The provider remembers it."""
+        if not isinstance(problem, BadRequest):
+            return False
         complaint = problem.complaint
-        kinds = []
-        if self._form is None:  # else it is the form that is refused
-            kinds = refused_kinds(self._asked.tool_choice, complaint)
-        for kind in kinds:
-            self.provider.refused[kind] = str(problem)
-        if not kinds:
-            self.provider.adapt(complaint, self.request)
+        if not self.provider.find_remedy(complaint):
+            has_form = self._form is not None
+            for kind in refused_kinds(self._asked.tool_choice, complaint, has_form=has_form):
+                self.provider.refused[kind] = str(problem)
         self._refused_bodies.append(self._body)
         return self._next_body() not in self._refused_bodies  # rule 1
 
@@ -190,6 +168,7 @@ class Exchange:
         if self._tries >= self.provider.retries or wait >= self.trip.left:
             return False
         self.wait = wait
+        self._tries += 1
         return True
 
     # From a response to a reply.
@@ -217,7 +196,7 @@ class Exchange:
             cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
-            reply = self._malformed(reply, reply.mistake)
+            reply = self._malformed(reply)
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
@@ -229,16 +208,16 @@ class Exchange:
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
-        with suppress(ErrorAnswer, *STUMBLES):
+        with suppress(Exception):
             return self.read(self.fold.result())
         nothing = Assistant(
             model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
         )
         return self._counted(nothing)
 
-    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
+    def _malformed(self, reply: Assistant) -> Assistant:
         """`reply` with a message to the model about its call; a plain reply if it had no tools."""
-        what = self.provider.quote(mistake) or "nothing came"
+        what = self.provider.quote(reply.mistake) or "nothing came"
         if not self._can_call:
             return replace(
                 reply,
@@ -261,7 +240,7 @@ class Exchange:
         if not size and not is_cut:  # the input of a reply that was cut was read, and is paid
             return reply
         sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
-        came = max(usage.output_tokens, size // PER_TOKEN, min(size, 1))
+        came = max(usage.output_tokens, size // PER_TOKEN)
         usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 

@@ -18,10 +18,8 @@ from google.genai import errors, types
 from ..errors import ModelError
 from ..messages import Json
 from ..wire import gemini as wire
-from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import GEMINI, check_reasoning
-from .transport import client_arguments
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 
@@ -38,16 +36,15 @@ class Gemini(Provider):
     keys = ("GOOGLE_API_KEY", main_key)
     usual_url = "https://generativelanguage.googleapis.com"
     url_variable = "GOOGLE_GEMINI_BASE_URL"
-    remedies = (("strict|VALIDATED", "strict", False),)
+    remedies = ((r"\bstrict|VALIDATED", "strict", False),)
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)
         check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
-    def connect(self, *, is_async: bool) -> Any:
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
         # By itself the SDK picks one of three HTTP libraries, whichever is installed, each with its
         # own errors; and it closes only clients that it has made.
-        arguments = client_arguments(httpx2, self.url)
         http = httpx2.Client(**arguments)
         http_async = httpx2.AsyncClient(**arguments)
         options = types.HttpOptions(
@@ -57,9 +54,7 @@ class Gemini(Provider):
             httpx_async_client=http_async,
             async_client_args={"ssl": arguments["verify"]},  # else it loads certificates
         )
-        api = genai.Client(
-            enterprise=False, api_key=self.key or NOT_NEEDED, http_options=options
-        )._api_client
+        api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
         if is_async:
             return RawClient(api.async_request, api.async_request_streamed, http_async.aclose)
         return RawClient(api.request, api.request_streamed, http.close)
@@ -71,20 +66,19 @@ class Gemini(Provider):
             return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)
         return client.request("post", f"{path}:generateContent", body)
 
-    def decoded(self, answer: types.HttpResponse) -> Any:
-        return json.loads(answer.body or "")
+    def decoded(self, answer: Any) -> Any:
+        return json.loads(answer.body)
 
     def explained(self, error: Any) -> ModelError | None:
         if not isinstance(error, errors.APIError):
             return None
+        problem = self.error(error.details)
         details = str(error.details)
-        message = str(error.message or details)
-        if "PerDay" in details:  # a quota of a day does not come back in seconds
-            message += " (PerDay)"
-        problem = self.error({"message": message, "code": error.code})
         delay = RETRY_DELAY.search(details)
         if delay:
             problem.retry_after = float(delay[1])
+        if "PerDay" in details:  # a quota of a day does not come back in seconds
+            problem.retryable = False
         return problem
 
 

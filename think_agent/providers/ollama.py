@@ -11,7 +11,6 @@ Rule 3: the server is asked about its model once (`learn`): whether it can reaso
 import json
 import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,21 +18,19 @@ import httpx
 import ollama
 from ollama._client import _parse_host
 
-from ..errors import AuthError, ConnectionFailed, ModelError, ModelNotFound
+from ..errors import ModelError, ModelNotFound
 from ..messages import Json
 from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
-from ..wire.settings import Reasoning
-from .address import NOT_NEEDED
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
-from .transport import TRIP, Trip, client_arguments
+from .transport import Trip
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
-HARMONY = re.compile('"family": "gpt-?oss"')  # these cannot be asked not to reason
+HARMONY = re.compile("'family': 'gpt-?oss'")  # these cannot be asked not to reason
 # Numbers in the Modelfile. A num_predict of -1, no bound, is not kept.
 PARAMETERS = re.compile(r"^(num_ctx|num_predict)\s+([1-9]\d*)", re.MULTILINE)
 
@@ -62,11 +59,7 @@ class Ollama(Provider):
         ("single tool-calls at once", "one_call", True),  # Llama 3.1 in Jinja
         ("length 9", "short_ids", True),  # Mistral Small and Nemo in Jinja: ids of calls
     )
-    advice = {  # noqa: RUF012 (a constant)
-        AuthError: "run: ollama signin, or set {key} (in code: api_key=)",
-        ModelNotFound: "run: ollama pull {model}",
-        ConnectionFailed: "start it with: ollama serve (or install it from ollama.com)",
-    }
+    no_server = "start it with: ollama serve (or install it from ollama.com)"
 
     def __init__(
         self,
@@ -89,25 +82,22 @@ class Ollama(Provider):
             self.refused["form"] = ""
         self._window = f"{num_ctx:,} tokens, by num_ctx"
 
-    def connect(self, *, is_async: bool) -> Any:
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
         kind = ollama.AsyncClient if is_async else ollama.Client
-        client = kind(
+        return kind(
             self.url,
             timeout=self.timeout,
             # Without one the SDK would look for a key in the environment.
-            headers={"authorization": f"Bearer {self.key or NOT_NEEDED}"},
-            **client_arguments(httpx, self.url),
+            headers={"authorization": f"Bearer {self.key}"},
+            **arguments,
         )
-        # The whole address, so that it is parsed once and not for every request.
-        self._chat = client._client.build_request("POST", wire.PATH).url
-        return client
 
     # What the server says of its models.
 
     def learn(self) -> None:
         try:
-            shown = self._show(self.model)
-            loaded = self._ask_server(self.client.ps)
+            shown = self._ask("POST", "/api/show", {"model": self.model})
+            loaded = self._ask("GET", "/api/ps").get("models", [])
         except ModelNotFound:
             raise
         except ModelError:
@@ -120,19 +110,14 @@ class Ollama(Provider):
             self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
         self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
 
-    def _show(self, name: str) -> Any:
-        """What the server says of a model. (The SDK's type drops what it does not know.)"""
-        body = {"model": name}
-        return self._ask_server(self.client._request, dict, "POST", "/api/show", json=body)
-
-    def _measure_window(self, made: int, loaded: Any, info: Json) -> None:
+    def _measure_window(self, made: int, loaded: list[Json], info: Json) -> None:
         """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
         than it is now.
         """
         windows = [(self.options["num_ctx"], "by num_ctx"), (made, "by the Modelfile")]
-        for model in loaded.models:
-            if model.model in (self.model, f"{self.model}:latest"):
-                windows.append((model.context_length or 0, "as the model is loaded"))
+        for model in loaded:
+            if model["model"] in (self.model, f"{self.model}:latest"):
+                windows.append((model.get("context_length", 0), "as the model is loaded"))
         tokens, why = max(windows)
         self.options["num_ctx"] = tokens
         for name, value in info.items():
@@ -158,7 +143,7 @@ class Ollama(Provider):
 
     def installed(self) -> list[str]:
         """The names of the models on the server."""
-        return [str(model.model) for model in self._ask_server(self.client.list).models]
+        return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
     def able(self) -> list[str]:
         """The names of those that can call tools, this model first. Models that run in Ollama's
@@ -181,13 +166,15 @@ class Ollama(Provider):
 
     def _calls_tools(self, name: str) -> bool:
         """Can the model call tools, as far as the server says?"""
-        can = self._show(name).get("capabilities")
+        can = self._ask("POST", "/api/show", {"model": name}).get("capabilities")
         return not can or "tools" in can
 
-    def _ask_server(self, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
-        """What the server says of its models. Raises a ModelError if it does not answer."""
+    def _ask(self, method: str, path: str, body: Json | None = None) -> Any:
+        """What the server answers, as it is: the SDK's types drop what they do not know. Raises a
+        ModelError if it does not answer.
+        """
         try:
-            return ask(*asked, **named)
+            return self.client._request(dict, method, path, json=body)
         except Exception as error:
             problem = self.translate(error)
             if problem is None:
@@ -210,20 +197,17 @@ class Ollama(Provider):
         """The prompt as the chat template renders it. No token is evaluated."""
         trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew
-        TRIP.set(trip)
-        try:
-            body = {**self.to_wire(request), "_debug_render_only": True}
-            shown = self._ask_server(self.post, self.client, body, stream=False)
-        finally:
-            TRIP.set(None)
-        prompt = (shown.get("_debug_info") or {}).get("rendered_template")
-        return prompt if isinstance(prompt, str) else None
+        body = {**self.to_wire(request), "stream": False, "_debug_render_only": True}
+        with trip:
+            shown = self._ask("POST", wire.PATH, body)
+        prompt: str | None = shown.get("_debug_info", {}).get("rendered_template")
+        return prompt
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         body = {**body, "stream": stream}
         if not stream:
-            return client._request(dict, "POST", self._chat, json=body)
-        request = client._client.build_request("POST", self._chat, json=body)
+            return client._request(dict, "POST", wire.PATH, json=body)
+        request = client._client.build_request("POST", wire.PATH, json=body)
         answer = client._client.send(request, stream=True)
         if isinstance(client, ollama.AsyncClient):
             return _async_pieces(answer)
@@ -231,11 +215,6 @@ class Ollama(Provider):
 
     def fold(self) -> Any:
         return Fold()
-
-    def explained(self, error: Any) -> ModelError | None:
-        if isinstance(error, ollama.ResponseError):
-            return self.error(error.error)
-        return None
 
 
 def _levels(shown: Json) -> Levels:
@@ -247,11 +226,11 @@ def _levels(shown: Json) -> Levels:
         return ("off",)
     values = (shown.get("thinking") or {}).get("values")
     if values:
-        levels: list[Reasoning] = [level for level in ALL if level in values]
+        levels = [level for level in ALWAYS if level in values]
         if False in values:
-            levels.insert(0, "off")
+            return ["off", *levels]
         return levels
-    if HARMONY.search(json.dumps(shown.get("details"))):
+    if HARMONY.search(str(shown.get("details"))):
         return ALWAYS
     return ALL
 
@@ -263,7 +242,7 @@ class Fold(wire.Fold):
 
     def feed(self, piece: Any) -> Any:
         *lines, self._line = (self._line + piece).split(b"\n")
-        for line in filter(bytes.strip, lines):
+        for line in lines:
             event = json.loads(line)
             if event.get("error"):
                 raise ErrorAnswer(event["error"])
@@ -273,13 +252,11 @@ class Fold(wire.Fold):
 def _pieces(response: httpx.Response) -> Any:
     if not response.is_success:
         response.read()
-        raise ollama.ResponseError(response.text)
-    return response.iter_bytes()
+    return response.raise_for_status().iter_bytes()
 
 
 async def _async_pieces(sent: Any) -> Any:
     response = await sent
     if not response.is_success:
         await response.aread()
-        raise ollama.ResponseError(response.text)
-    return response.aiter_bytes()
+    return response.raise_for_status().aiter_bytes()

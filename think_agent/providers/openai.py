@@ -5,6 +5,7 @@ Rule 1: the Responses API for the official host, Chat Completions for every othe
 Rule 2: a server of your own needs no key; the official host does.
 """
 
+from types import ModuleType
 from typing import Any, Literal
 
 import openai
@@ -15,8 +16,6 @@ from ..wire import openai_chat, openai_responses
 from ..wire.forms import form_of, has_ignored
 from .reasoning import OPENAI, check_reasoning
 from .stainless import Stainless
-
-WIRES = {"chat": openai_chat, "responses": openai_responses}
 
 
 class OpenAI(Stainless):
@@ -38,8 +37,7 @@ class OpenAI(Stainless):
     }
     usual_url = "https://api.openai.com/v1"
     url_variable = "OPENAI_BASE_URL"
-    wire = openai_chat
-    remedies: tuple[tuple[str, str, Any], ...] = (("strict", "strict", False),)
+    wire: ModuleType = openai_chat
 
     def __init__(
         self,
@@ -55,14 +53,16 @@ class OpenAI(Stainless):
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
             api = "responses" if is_official else "chat"  # rule 1
-        if api not in WIRES:
-            raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
-        self.wire = WIRES[api]
-        if api == "responses":
-            self.settings.refuse("openai's Responses API", "seed")
-        else:
-            name = "max_completion_tokens"  # the name for all newer models of OpenAI
-            self.remedies = (*self.remedies, (name, "max_name", name))
+        self.remedies = ((r"\bstrict", "strict", False),)
+        match api:
+            case "responses":
+                self.wire = openai_responses
+                self.settings.refuse("openai's Responses API", "seed")
+            case "chat":
+                name = "max_completion_tokens"  # the name for all newer models of OpenAI
+                self.remedies += ((name, "max_name", name),)
+            case _:
+                raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         if strict is None:
             strict = is_official
         self.options["strict"] = strict

@@ -4,7 +4,6 @@ Rule 1: each request takes the next place in time. Threads and tasks share the p
 Rule 2: nobody waits here: the caller is told how long to wait, and sleeps as it can.
 """
 
-from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
@@ -12,16 +11,15 @@ from time import monotonic
 class Pace:
     """At most `per_minute` requests a minute, at equal distances."""
 
-    def __init__(self, per_minute: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, per_minute: float) -> None:
         self._apart = 60 / per_minute
-        self._clock = clock
         self._lock = Lock()
-        self._next = clock()  # when the next place is
+        self._next = monotonic()  # when the next place is
 
     def reserve(self) -> float:
         """Take the next place. Returns the seconds until then."""
         with self._lock:  # rule 1
-            now = self._clock()
+            now = monotonic()
             place = max(now, self._next)
             self._next = place + self._apart
         return place - now  # rule 2

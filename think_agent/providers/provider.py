@@ -35,20 +35,19 @@ class Provider(Endpoint):
             yield from notices
             if wait > 0:  # to sleep for no time costs time, too
                 time.sleep(wait)
-            try:
-                answer = self.post(self.client, exchange.begin(), stream=in_pieces)
-                if not in_pieces:
-                    exchange.outcome = exchange.read(self.decoded(answer))
-                    continue
-                for event in answer:
-                    yield from exchange.feed(self.decoded(event))
-                    if exchange.fold.ended:
-                        break
-                exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                exchange.close()
+            with exchange.trip:
+                try:
+                    answer = self.post(self.client, exchange.begin(), stream=in_pieces)
+                    if not in_pieces:
+                        exchange.outcome = exchange.read(self.decoded(answer))
+                        continue
+                    for event in answer:
+                        yield from exchange.feed(self.decoded(event))
+                        if exchange.fold.ended:
+                            break
+                    exchange.finish_stream()
+                except Exception as error:
+                    exchange.recover(error)
         yield exchange.result()
 
     async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
@@ -61,8 +60,8 @@ class Provider(Endpoint):
                 yield notice
             if wait > 0:
                 await asyncio.sleep(wait)
-            try:
-                async with self._loop_client() as client:
+            async with exchange.trip, self._loop_client() as client:
+                try:
                     answer = await self.post(client, exchange.begin(), stream=in_pieces)
                     if not in_pieces:
                         exchange.outcome = exchange.read(self.decoded(answer))
@@ -73,8 +72,6 @@ class Provider(Endpoint):
                         if exchange.fold.ended:
                             break
                     exchange.finish_stream()
-            except Exception as error:
-                exchange.recover(error)
-            finally:
-                await exchange.aclose()
+                except Exception as error:
+                    exchange.recover(error)
         yield exchange.result()

@@ -12,9 +12,8 @@ import httpx2
 
 from ..errors import ModelError
 from ..messages import Json
-from .address import NOT_NEEDED, is_exposed
+from .address import is_exposed
 from .provider import Provider
-from .transport import client_arguments
 
 
 class Stainless(Provider):
@@ -24,15 +23,15 @@ class Stainless(Provider):
     sdk: ModuleType
     client_class: str
 
-    def connect(self, *, is_async: bool) -> Any:
+    def connect(self, arguments: Json, *, is_async: bool) -> Any:
         kind = "Async" if is_async else ""
         make_http_client = getattr(self.sdk, f"Default{kind}HttpxClient")
         client = getattr(self.sdk, kind + self.client_class)(
             base_url=self.url,
-            api_key=self.key or NOT_NEEDED,
+            api_key=self.key,
             timeout=self.timeout,
             max_retries=0,  # rule 2
-            http_client=make_http_client(**client_arguments(httpx2, self.url)),
+            http_client=make_http_client(**arguments),
         )
         if is_exposed(self.url):
             for attribute, nothing in self.extras.values():

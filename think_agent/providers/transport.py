@@ -26,7 +26,8 @@ LARGEST_ANSWER = 32 * 2**20  # bytes
 @dataclass
 class Trip:
     """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
-    come.
+    come. In a `with` block, what this context sends is on this trip; at its end, a response that
+    an SDK has left open is closed.
     """
 
     deadline: float | None = None
@@ -40,11 +41,34 @@ class Trip:
         return self.deadline - monotonic()
 
     def check(self) -> float:
-        """The seconds that are left. Raises TimedOut if there are none."""
+        """The seconds that are left. Raises TimedOut if there are none, and BadResponse if too much
+        has come.
+        """
+        if self.response and self.response.num_bytes_downloaded > LARGEST_ANSWER:
+            raise BadResponse(f"it sent more than {LARGEST_ANSWER >> 20} MB; check base_url")
         left = self.left
         if left <= 0:
             raise TimedOut("the deadline has passed")
         return left
+
+    def __enter__(self) -> None:
+        self.response = None
+        TRIP.set(self)
+
+    def __exit__(self, *error: object) -> None:
+        TRIP.set(None)
+        if self.response:
+            self.response.close()
+            self.response = None
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        TRIP.set(None)
+        if self.response:
+            await self.response.aclose()
+            self.response = None
 
 
 # The trip of the next request in this context. There is no other way through the SDKs to the HTTP
@@ -59,11 +83,6 @@ def current_trip() -> Trip:
         trip = Trip()
         TRIP.set(trip)
     return trip
-
-
-def arrived() -> Any:
-    """The response to the last request in this context; None if none has come."""
-    return current_trip().response
 
 
 class Done:
@@ -114,22 +133,16 @@ def _bounded_stream(http: ModuleType) -> Any:
         def __init__(self, stream: Any, trip: Trip) -> None:
             self.stream = stream
             self.trip = trip
-            self.size = 0
-
-        def check(self, piece: bytes) -> bytes:
-            self.size += len(piece)
-            if self.size > LARGEST_ANSWER:
-                raise BadResponse(f"it sent more than {LARGEST_ANSWER >> 20} MB; check base_url")
-            self.trip.check()
-            return piece
 
         def __iter__(self) -> Iterator[bytes]:
             for piece in self.stream:
-                yield self.check(piece)
+                self.trip.check()  # rule 1
+                yield piece
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self.stream:
-                yield self.check(piece)
+                self.trip.check()
+                yield piece
 
         def close(self) -> None:
             self.stream.close()
