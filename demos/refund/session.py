@@ -234,7 +234,7 @@ class Session:
             self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
             return
 
-        is_in_file = self.settings["resume"] or self.view.messages
+        is_in_file = self.view.turn.request or not self.text
         command, *flags = self.again
         if is_in_file:
             words = [command, f"--resume {quoted(file)}"]
@@ -274,11 +274,11 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, code: int) -> int | None:
-        if self.view.messages and self.session.settings["transcript"]:
+    def broken_off(self, error: BaseException, code: int) -> int | None:
+        if self.session.settings["transcript"]:
             self.session.say_how_to_go_on()
             return code  # in a file, a turn ends before the next begins
-        return super().broken_off(code)
+        return super().broken_off(error, code)
 
     def obey(self, command: str, rest: str) -> None:
         match command, rest:

@@ -60,30 +60,30 @@ class Chat:
 
     def answer(self, text: str) -> int | None:
         """One turn. An exit code ends the conversation; after None it goes on."""
-        self.view.messages.clear()
         try:
             self.transcript = self.work(text).transcript
             return None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             self.view.stopped()
-            return self.broken_off(130)
-        except (ModelError, FileError) as error:
+            return self.broken_off(stop, 130)
+        except Exception as error:
             problem = str(error)
-        except Exception as error:  # a check, a policy or the like has a mistake; the prompt stays
-            problem = noted("the agent", error)
-        self.view.stop()
-        self.view.print(f"error: {problem}", "red")
-        return self.broken_off(1)
+            if not isinstance(error, (ModelError, FileError)):
+                problem = noted("the agent", error)  # a check or a policy has a mistake
+            self.view.stop()
+            self.view.print(f"error: {problem}", "red")
+            return self.broken_off(error, 1)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, code: int) -> int | None:
+    def broken_off(self, error: BaseException, code: int) -> int | None:
         """Keep the messages of a turn that an error or Ctrl-C ended; returns as `answer` does."""
-        if self.view.messages:
+        transcript = vars(error).get("transcript", ())
+        if len(transcript) > len(self.transcript):
+            self.transcript = transcript
             self.view.print("The conversation goes on with your next request.", "yellow")
-        self.transcript = [*self.transcript, *self.view.messages]
         return None
 
     def obey(self, command: str, rest: str) -> None:
