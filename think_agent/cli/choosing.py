@@ -1,19 +1,18 @@
 """The flags for the model and its limits, and the model that they choose.
 
 Rule 1: the model that is named is used, or there is an error.
-Rule 2: only `--provider auto` falls back: to Ollama if it answers and has a model with tool
-        calling, else to the scripted model. It says which, and how to get a real model.
+Rule 2: only `--provider auto` without a model falls back: to Ollama if it answers and has a model
+        with tool calling, else to the scripted model. It says which, and how to get a real model.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, get_args
 
 import click
 from click import Context
 from click.decorators import FC
 
-from ..errors import ModelError, ToolsUnsupported
+from ..errors import ModelError
 from ..model import Model
 from ..providers import PROVIDERS, connect
 from ..testing.scripted import Script
@@ -121,13 +120,12 @@ class ModelCommand(Command):
 
     def settings(self, ctx: Context) -> Iterator[str]:
         yield from super().settings(ctx)
-        provider = ctx.params["provider"].partition(":")[0]
-        if provider not in ("auto", "ollama"):
+        if not ctx.params["provider"].startswith(("auto", "ollama")):
             return
         try:
-            window = getattr(chosen_model(ctx), "window", None)
-            if window:
-                yield f"{'context window':18} {window()}"
+            model: Any = chosen_model(ctx)
+            if model.name == "ollama":
+                yield f"{'context window':18} {model.window()}"
         except (ModelError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
@@ -165,7 +163,7 @@ def named_model(
         if "base_url" in options:
             hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
             raise click.UsageError(f"--base-url: {hint}")
-        found = _on_this_machine(model)
+        found = model or _on_this_machine()
         if not found:
             return named_model("offline", scripts=scripts, pace=pace)
         spec = f"ollama:{found}"
@@ -178,20 +176,16 @@ def named_model(
     return connect(spec, **options, script=scripts.get(name), pace=pace)
 
 
-def _on_this_machine(model: str) -> str:
-    """The Ollama model that `--provider auto` takes: `model` if it is named, else the default, else
-    any with tool calling. Empty, with a message, if there is none.
+def _on_this_machine() -> str:
+    """The Ollama model that `--provider auto` takes: the default, else any with tool calling.
+    Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
     try:
-        server: Any = connect(f"ollama:{model or usual}", timeout=2.0, dialect="native")
+        server: Any = connect("ollama", timeout=2.0, dialect="native")
         installed = server.installed()
-        if model:
-            with suppress(ToolsUnsupported):  # it may still speak a dialect
-                server.check()
-            return model
-        model = server.pick()
+        model: str = server.pick()
         if model != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
         return model
