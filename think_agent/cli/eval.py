@@ -14,7 +14,6 @@ import click
 from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
-from ..evaluation.comparisons import planned
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
@@ -150,7 +149,7 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
         **given(ctx, RUNS),
     )
     evaluation.try_models()
-    _announce(evaluation, wanted, settings["trials"])
+    _announce(evaluation, wanted)
     _run(evaluation, out)
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
@@ -163,7 +162,7 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
-def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:
+def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
     """Print what will be run and compared, before anything costs money."""
     names = named(wanted)
     for setting in wanted:
@@ -173,12 +172,13 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
         elif setting.is_scripted:
             text += f", a {STAND_IN}"
         say(text)
-    tested = [pair for pair in planned([*evaluation.models]) if pair.is_tested]
+    plan = evaluation.plan
+    tested = [comparison for comparison in plan.comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:
         compared = sum(not case.easy for case in evaluation.cases)
-        say(power(compared, trials, len(tested)))
+        say(power(compared, plan.trials, len(tested)))
 
 
 def _run(evaluation: Evaluation, out: str) -> None:
