@@ -18,6 +18,7 @@ from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import (
+    Flag,
     config_flags,
     file_option,
     new_file,
@@ -105,7 +106,14 @@ loop_option = under("loop")
 @limit_flags
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @output_option("--quiet", is_flag=True, help="print the bare answer")
-@output_option("-v", "--verbose", is_flag=True, help="show whole results, and what each step took")
+@click.option(
+    "-v",
+    "--verbose",
+    cls=Flag,
+    group="output",
+    is_flag=True,
+    help="show whole results, and what each step took",
+)
 @output_option(
     "--explain", is_flag=True, help="say at the end which policy decided what, step by step"
 )

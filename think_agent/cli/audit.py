@@ -107,9 +107,7 @@ def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("transcript", metavar="RUN.jsonl", type=old_file)
-@output_option(
-    "--html", metavar="PATH", type=new_file, help="write one self-contained HTML page there"
-)
+@output_option("--html", "PATH", "write one self-contained HTML page there", type=new_file)
 @output_option("--text", is_flag=True, help="print it as text (the default)")
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @output_option(
@@ -117,37 +115,32 @@ def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
 )
 @output_option(
     "--to",
-    metavar="FORMAT",
+    "FORMAT",
+    "print it as a trajectory of ATIF, for other programs",
     type=click.Choice(("atif",)),
-    help="print it as a trajectory of ATIF, for other programs",
 )
 @output_option(
     "--redact",
-    metavar="FIELD[,FIELD]",
+    "FIELD[,FIELD]",
+    "hide these fields, and their values everywhere",
     type=several,
     default="",
-    help="hide these fields, and their values everywhere",
 )
 @log_option(
     "--guarded",
-    metavar="PATTERN[,...]",
+    "PATTERN[,...]",
+    "the tools that change the world: 'book_*'",
     type=several,
     default="",
-    help="the tools that change the world: 'book_*'",
 )
 @log_option(
     "--think",
-    metavar="NAME[,...]",
+    "NAME[,...]",
+    "tools whose calls are thoughts, besides think",
     type=several,
     default="",
-    help="tools whose calls are thoughts, besides think",
 )
-@log_option(
-    "--by",
-    metavar="FACT",
-    default="",
-    help="count for each value of what else the log says (reward)",
-)
+@log_option("--by", "FACT", "count for each value of what else the log says (reward)", default="")
 def command(**options: Any) -> int:
     """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
     Of another program's runs, it is counted what stands behind what.

@@ -53,63 +53,41 @@ limit_option = under("limits")
 def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
     """The flags for the model, its server and its options: see `chosen_model`."""
     return together(
-        model_option("--provider", metavar="P[:MODEL]", default=default, help=providers),
-        model_option("--model", metavar="M", help="another model than the provider's default"),
-        model_option(
-            "--base-url", metavar="U", help="another server that speaks the provider's protocol"
-        ),
-        model_option(
-            "--timeout", metavar="S", type=positive, help="seconds of silence before it is given up"
-        ),
-        model_option(
-            "--num-ctx", metavar="N", type=whole, help="Ollama's context window, in tokens"
-        ),
+        model_option("--provider", "P[:MODEL]", providers, default=default),
+        model_option("--model", "M", "another model than the provider's default"),
+        model_option("--base-url", "U", "another server that speaks the provider's protocol"),
+        model_option("--timeout", "S", "seconds of silence before it is given up", type=positive),
+        model_option("--num-ctx", "N", "Ollama's context window, in tokens", type=whole),
         model_option(
             "--reasoning",
-            metavar="LEVEL",
+            "LEVEL",
+            "how much to reason: off, low, medium or high",
             type=click.Choice(get_args(Reasoning)),
-            help="how much to reason: off, low, medium or high",
         ),
-        model_option("--max-output-tokens", metavar="N", type=whole, help="tokens a reply"),
-        model_option("--temperature", metavar="T", type=float, help="0 for the likeliest words"),
+        model_option("--max-output-tokens", "N", "tokens a reply", type=whole),
+        model_option("--temperature", "T", "0 for the likeliest words", type=float),
+        model_option("--seed", "N", "for the same words again, where a server can", type=int),
         model_option(
-            "--seed", metavar="N", type=int, help="for the same words again, where a server can"
-        ),
-        model_option(
-            "--per-minute",
-            metavar="N",
-            type=whole,
-            help="requests a minute, at most: they are spaced",
+            "--per-minute", "N", "requests a minute, at most: they are spaced", type=whole
         ),
     )
 
 
 ERRORS = ("tell_model", "fail_fast")
 limit_flags = together(
-    limit_option(
-        "--max-model-calls", metavar="N", type=whole, default=30, help="model calls a turn"
-    ),
-    limit_option(
-        "--max-actions", metavar="N", type=whole, help="tool calls a turn, thoughts not counted"
-    ),
-    limit_option("--max-tokens", metavar="N", type=whole, help="tokens a turn, input and output"),
-    limit_option("--max-seconds", metavar="S", type=positive, help="seconds a turn"),
-    limit_option(
-        "--max-cost", metavar="X", type=positive, help="cost a turn; needs prices in --config"
-    ),
-    limit_option("--patience", metavar="N", type=whole, default=3, help="failed actions in a row"),
-    limit_option(
-        "--keep-turns",
-        metavar="N",
-        type=whole,
-        help="turns of the conversation that a request shows",
-    ),
+    limit_option("--max-model-calls", "N", "model calls a turn", type=whole, default=30),
+    limit_option("--max-actions", "N", "tool calls a turn, thoughts not counted", type=whole),
+    limit_option("--max-tokens", "N", "tokens a turn, input and output", type=whole),
+    limit_option("--max-seconds", "S", "seconds a turn", type=positive),
+    limit_option("--max-cost", "X", "cost a turn; needs prices in --config", type=positive),
+    limit_option("--patience", "N", "failed actions in a row", type=whole, default=3),
+    limit_option("--keep-turns", "N", "turns of the conversation that a request shows", type=whole),
     limit_option(
         "--on-tool-error",
-        metavar="E",
+        "E",
+        f"a failed tool: {' or '.join(ERRORS)}",
         type=click.Choice(ERRORS),
         default=ERRORS[0],
-        help=f"a failed tool: {' or '.join(ERRORS)}",
     ),
 )
 """The flags for the limits of a turn: see `limits`."""

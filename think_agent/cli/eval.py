@@ -47,90 +47,47 @@ run_option = under("runs")
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("cases", type=old_file)
+@arm_option("--provider", "P[:MODEL],...", "models; offline:NAME is a script", default="ollama")
+@arm_option("--force", "F,...", "never, first, always", default="first")
+@arm_option("--think", "T,...", "on; brief: 25 words; minimal: no signal; none", default="on")
 @arm_option(
-    "--provider", metavar="P[:MODEL],...", default="ollama", help="models; offline:NAME is a script"
+    "--cover", "C,...", "gate, carry, none: what a guarded call stands behind", default="gate"
 )
-@arm_option("--force", metavar="F,...", default="first", help="never, first, always")
+@arm_option("--silence", "S,...", "confirm, ask, accept: it calls no tool", default="confirm")
+@arm_option("--done-when", "D,...", "off, on: is it checked that all is done?", default="off")
 @arm_option(
-    "--think", metavar="T,...", default="on", help="on; brief: 25 words; minimal: no signal; none"
+    "--advice", "A,...", "off, on, silent: the suite's advice on how to think", default="off"
 )
+@arm_option("--reasoning", "R,...", "default, off, low, medium, high: its own", default="default")
 @arm_option(
-    "--cover",
-    metavar="C,...",
-    default="gate",
-    help="gate, carry, none: what a guarded call stands behind",
+    "--dialect", "D,...", "default (on Ollama auto), native, json, react, auto", default="default"
 )
-@arm_option(
-    "--silence", metavar="S,...", default="confirm", help="confirm, ask, accept: it calls no tool"
-)
-@arm_option(
-    "--done-when", metavar="D,...", default="off", help="off, on: is it checked that all is done?"
-)
-@arm_option(
-    "--advice",
-    metavar="A,...",
-    default="off",
-    help="off, on, silent: the suite's advice on how to think",
-)
-@arm_option(
-    "--reasoning",
-    metavar="R,...",
-    default="default",
-    help="default, off, low, medium, high: its own",
-)
-@arm_option(
-    "--dialect",
-    metavar="D,...",
-    default="default",
-    help="default (on Ollama auto), native, json, react, auto",
-)
-@arm_option(
-    "--enforce",
-    metavar="E,...",
-    default="off",
-    help="off, on: a world that refuses gives answers away",
-)
-@arm_option(
-    "--max-output-tokens", metavar="N", type=whole, help="tokens a reply, the same in all of them"
-)
+@arm_option("--enforce", "E,...", "off, on: a world that refuses gives answers away", default="off")
+@arm_option("--max-output-tokens", "N", "tokens a reply, the same in all of them", type=whole)
 @arm_option(
     "--four-rows",
     type=bool,
     is_flag=True,
     help="or the rows of Anthropic's article, and what each adds",
 )
-@run_option("--base-url", metavar="U", help="another server, for all of the providers")
+@run_option("--base-url", "U", "another server, for all of the providers")
 @run_option(
-    "--timeout",
-    metavar="S",
-    type=positive,
-    default=120.0,
-    help="seconds of silence before a model is given up",
+    "--timeout", "S", "seconds of silence before a model is given up", type=positive, default=120.0
 )
-@run_option("--trials", metavar="K", type=whole, default=1, help="runs of each case")
-@run_option("--concurrency", metavar="N", type=whole, help="runs at the same time; 4, on Ollama 1")
+@run_option("--trials", "K", "runs of each case", type=whole, default=1)
+@run_option("--concurrency", "N", "runs at the same time; 4, on Ollama 1", type=whole)
 @run_option(
-    "--shard",
-    metavar="I/N",
-    default="1/1",
-    help="run the I-th of every N trials; merge the files with cat",
+    "--shard", "I/N", "run the I-th of every N trials; merge the files with cat", default="1/1"
 )
-@file_option(
-    "--suite", metavar="MODULE", default="suite", help="a module; the suite.py beside the cases"
-)
+@file_option("--suite", "MODULE", "a module; the suite.py beside the cases", default="suite")
 @file_option(
     "--out",
-    metavar="PATH",
+    "PATH",
+    "results; a run goes on where the file ends",
     type=new_file,
     default="runs/eval.jsonl",
-    help="results; a run goes on where the file ends",
 )
-@file_option(
-    "--html",
-    metavar="PATH",
-    type=new_file,
-    help="write one page there, with a picture of the shares",
-)
+@file_option("--html", "PATH", "write one page there, with a picture of the shares", type=new_file)
 @config_flags
 @click.pass_context
 def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) -> None:

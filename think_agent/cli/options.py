@@ -16,7 +16,6 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +51,16 @@ class Flag(click.Option):
 
 
 def under(heading: str) -> Callable[..., Callable[[FC], FC]]:
-    """`click.option`, for the flags under this heading of the help."""
-    return partial(click.option, cls=Flag, group=heading, show_default=True)
+    """Makes flags under this heading of the help. A flag is written as it is read there: its name,
+    what stands for its value, and what it means. The rest is for `click.option`.
+    """
+
+    def flag(name: str, metavar: str = "", help: str = "", **rest: Any) -> Callable[[FC], FC]:
+        return click.option(
+            name, metavar=metavar, help=help, cls=Flag, group=heading, show_default=True, **rest
+        )
+
+    return flag
 
 
 file_option = under("files")
@@ -187,11 +194,7 @@ def config_file(text: str) -> str:
 
 config_flags = together(
     file_option(
-        "--config",
-        metavar="FILE",
-        type=config_file,
-        is_eager=True,
-        help=f"settings in TOML, under [{SECTION}]",
+        "--config", "FILE", f"settings in TOML, under [{SECTION}]", type=config_file, is_eager=True
     ),
     file_option("--show-config", is_flag=True, help="print the settings and stop"),
 )
