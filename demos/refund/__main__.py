@@ -4,8 +4,8 @@ Without a text it shows a prompt and remembers the conversation. Text that is pi
 request.
 """
 
-import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -148,11 +148,11 @@ def refund(ctx: Context, /, **settings: Any) -> int:
     return Session(ctx, text, [PROG, *typed(ctx)]).run()
 
 
-def check_transcript(flag: str, path: str | None) -> None:
+def check_transcript(flag: str, path: Path | None) -> None:
     """Raises TranscriptError if the file is no transcript, not even the beginning of one."""
-    if not path or not os.path.exists(path):
+    if not path or not path.exists():
         return
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         beginning = file.read(len(HEADER))
     if HEADER.startswith(beginning):
         return

@@ -237,9 +237,9 @@ class Session:
         is_in_file = self.view.turn.request or not self.text
         command, *flags = self.again
         if is_in_file:
-            words = [command, f"--resume {quoted(file)}"]
+            words = [command, f"--resume {quoted(str(file))}"]
         else:
-            words = [command, quoted(self.text), f"--transcript {quoted(file)}"]
+            words = [command, quoted(self.text), f"--transcript {quoted(str(file))}"]
         for flag in flags:
             is_replaced = more and flag.startswith("--approve")
             if not is_replaced:
@@ -311,7 +311,7 @@ def shop_file(settings: Mapping[str, Any]) -> str:
         return str(settings["db"])
     kept = settings["transcript"] or settings["resume"]
     if kept:
-        beside = Path(kept).with_suffix(".shop.db")
+        beside: Path = kept.with_suffix(".shop.db")
         beside.parent.mkdir(parents=True, exist_ok=True)  # as for the transcript itself
         return str(beside)
     return ":memory:"
@@ -322,7 +322,7 @@ def is_request(message: Message) -> bool:
     return isinstance(message, User) and message.kind == "person"
 
 
-def show_last_turn(path: str, view: RunView) -> None:
+def show_last_turn(path: Path, view: RunView) -> None:
     """Before a run goes on, show its last turn so far."""
     turn: list[Message] = []
     for message in read(path).messages:
@@ -335,7 +335,7 @@ def show_last_turn(path: str, view: RunView) -> None:
         view.print("(So far from the file. The run goes on here.)", "dim")
 
 
-def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
+def report_of(outcome: Outcome, agent: Agent, file: Path | None) -> Report:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
     steps = explain(agent, outcome.transcript)
     if file:

@@ -50,13 +50,12 @@ MOST_PLACES = 10  # that could not be read, on the screen
 log_option = under("runs of other programs")
 
 
-def write_page(path: str, page: str) -> None:
+def write_page(path: Path, page: str) -> None:
     """Write a page to a file that only its owner can read. Raises OSError."""
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(0o600)
-    file.chmod(0o600)  # it may have existed
-    file.write_text(page, encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o600)
+    path.chmod(0o600)  # it may have existed
+    path.write_text(page, encoding="utf-8")
 
 
 def show(made: Report, console: Console) -> None:

@@ -90,7 +90,7 @@ run_option = under("runs")
 @file_option("--html", "PATH", "write one page there, with a picture of the shares", type=new_file)
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) -> None:
+def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any) -> None:
     """Measure whether thinking helps. It runs cases x models x settings x trials, and says what is
     a finding.
     """
@@ -99,11 +99,7 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
     evaluation = Evaluation(
-        Path(settings["cases"]),
-        wanted,
-        out=Path(out),
-        suite=settings["suite"],
-        **given(ctx, RUNS),
+        settings["cases"], wanted, out=out, suite=settings["suite"], **given(ctx, RUNS)
     )
     evaluation.try_models()
     _announce(evaluation, wanted)
@@ -138,7 +134,7 @@ def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
         say(power(compared, plan.trials, len(tested)))
 
 
-def _run(evaluation: Evaluation, out: str) -> None:
+def _run(evaluation: Evaluation, out: Path) -> None:
     """Do the runs that are left, with a progress bar on stderr if that is a terminal."""
     jobs = len(evaluation.jobs)
     waiting = len(evaluation.waiting)

@@ -143,15 +143,15 @@ def several(text: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
-def old_file(text: str) -> str:
+def old_file(text: str) -> Path:
     """A file to be read, for `type=`."""
     path = _alone(text)
     if not path.is_file():  # a FIFO would block
         raise click.BadParameter(f"{path}: there is no such file")
-    return str(path)
+    return path
 
 
-def new_file(text: str) -> str:
+def new_file(text: str) -> Path:
     """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
     nearest = path
@@ -162,7 +162,7 @@ def new_file(text: str) -> str:
         fits = path.is_file()
     if not fits or not os.access(nearest, os.W_OK):
         raise click.BadParameter(f"{path}: no file can be written there; choose another path")
-    return str(path)
+    return path
 
 
 def _alone(text: str) -> Path:
@@ -176,12 +176,12 @@ def _alone(text: str) -> Path:
     return path
 
 
-def config_file(text: str) -> str:
+def config_file(text: str) -> Path:
     """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
     path = old_file(text)
     ctx = click.get_current_context()
     try:
-        section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
+        section = tomllib.loads(path.read_text(encoding="utf-8"))[SECTION]
         prices = TypeAdapter(dict[str, Price])
         ctx.meta[PRICES] = prices.validate_python(section.pop("prices", {}))
     except (ValueError, KeyError) as error:
