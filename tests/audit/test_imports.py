@@ -639,15 +639,14 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     assert "[redacted] first." in page.read_text()
 
 
-@pytest.mark.parametrize(("places", "more"), [(10, []), (30, ["not read: 20 more"])])
-def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys, places, more):
+def test_what_was_not_read_is_listed_and_changes_the_exit_code(tmp_path, capsys):
     path = tmp_path / "runs.json"
-    path.write_text(json.dumps([USER, chat_call()] * places))
+    path.write_text(json.dumps([USER, chat_call()] * 30))
     assert run_audit(path) == 3
     out, err = capsys.readouterr()
     assert "| what could not be read" in out
-    assert "not read: run 1, row 2: a call without a result: pay" in err
-    assert [line for line in err.splitlines() if line.endswith("more")] == more
+    lines = [f"not read: run 1, row {2 * n}: a call without a result: pay" for n in range(1, 31)]
+    assert err.splitlines() == lines
 
 
 @pytest.mark.parametrize(

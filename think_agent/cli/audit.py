@@ -46,7 +46,6 @@ EXIT_CODES = (
     "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, but "
     "something in the log could not be read"
 )
-MOST_PLACES = 10  # that could not be read, on the screen
 log_option = under("runs of other programs")
 
 
@@ -150,7 +149,6 @@ def command(**options: Any) -> int:
         return 0
 
     log = read_log(path, options["think"])
-    unread = log.unread
     table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
         for run in log.runs:
@@ -159,11 +157,9 @@ def command(**options: Any) -> int:
             tables.show([table], Screen())
     else:
         _show_table(log, options, table)
-    for place in unread[:MOST_PLACES]:
+    for place in log.unread:
         say(f"not read: {place}")
-    if len(unread) > MOST_PLACES:
-        say(f"not read: {len(unread) - MOST_PLACES} more")
-    if unread:
+    if log.unread:
         return 3
     return 0
 
