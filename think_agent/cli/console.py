@@ -42,6 +42,7 @@ from ..turn import Turn
 from .screen import Screen, block, show_typing, write, write_block
 
 STAND_IN = "scripted stand-in: no language model is at work"
+NO_LOG = logging.NullHandler()
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are the point of this kit
@@ -110,9 +111,8 @@ class RunView:
         self._took = ""  # how long the last step took
 
     def __enter__(self) -> "RunView":
-        log = logging.getLogger("think_agent")
-        if not log.handlers:  # the Notices are on the screen; the program may still want the log
-            log.addHandler(logging.NullHandler())
+        # The Notices are on the screen. A program that wants the log has a handler of its own.
+        logging.getLogger("think_agent").addHandler(NO_LOG)
         RunView.in_front = self
         return self
 

@@ -205,13 +205,12 @@ def _check_names(ctx: Context) -> None:
     """A name that is almost a setting of this command is an error. Any other name may belong to
     another command.
     """
-    known = [param.name for param in ctx.command.params]
     named = set(ctx.default_map or ())
     for variable in os.environ:
         if variable.startswith(f"{PREFIX}_"):
             named.add(variable.removeprefix(f"{PREFIX}_").lower())
-    for name in named.difference(known):
-        near = difflib.get_close_matches(name, known, cutoff=0.8)
+    for name in named.difference(ctx.params):
+        near = difflib.get_close_matches(name, ctx.params, cutoff=0.8)
         if near:
             raise click.UsageError(f"{name}: there is no such setting; did you mean {near[0]}?")
 
