@@ -169,15 +169,10 @@ def _on_this_machine() -> str:
         return model
     except ModelError as error:
         say(str(error))
-        say(f"Playing a scripted stand-in; {_how_to_get_a_model(usual, installed)}")
+        advice = f"run `ollama pull {usual}`, or name a --provider."
+        for name in installed:  # without tool calling: json needs none
+            if not name.endswith("cloud"):
+                advice = f"to use what is installed: --provider ollama:{name}"
+                break
+        say(f"Playing a scripted stand-in; {advice}")
         return ""
-
-
-def _how_to_get_a_model(usual: str, installed: list[str]) -> str:
-    """The command for an installed model, even without tool calling, or for another model."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path if context else ""
-    for name in installed:
-        if not name.endswith("cloud"):
-            return f"to use what is installed: {command} --provider ollama:{name}"
-    return f"run `ollama pull {usual}`, or name a --provider."
