@@ -39,11 +39,12 @@ positive.name = "number"
 
 
 class Flag(click.Option):
-    """A flag in a group of the help. Its errors name the source of the value."""
+    """A flag in a group of the help, and its variable. Its errors name the source of the value."""
 
     def __init__(self, *names: Any, group: str, **options: Any) -> None:
         super().__init__(*names, **options)
         self.group = group
+        self.envvar = f"{PREFIX}_{self.name}".upper()
 
     def get_error_hint(self, ctx: Context | None) -> str:
         assert ctx
@@ -79,10 +80,7 @@ def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
 
 
 class Command(click.Command):
-    """A command whose flags are also variables, and whose help has groups."""
-
-    def make_context(self, *args: Any, **extra: Any) -> Context:
-        return super().make_context(*args, auto_envvar_prefix=PREFIX, **extra)
+    """A command whose help has groups, and whose settings are checked together."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
