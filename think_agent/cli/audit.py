@@ -8,6 +8,7 @@ Rule 2: the output is as private as the transcript: file mode 0600, and `--redac
 Rule 3: a log is read whole; if not, the exit code says so.
 """
 
+import fnmatch
 from collections.abc import Iterator
 from json import dumps
 from pathlib import Path
@@ -17,7 +18,6 @@ import click
 from rich.console import Console
 
 from ..audit import (
-    Explained,
     Log,
     Record,
     Report,
@@ -33,7 +33,7 @@ from ..audit import (
 )
 from ..audit.imports import is_transcript
 from ..audit.redaction import Redaction
-from ..audit.report import Note, Step, fits
+from ..audit.report import Note, Step
 from ..evaluation import tables
 from ..messages import THINK_NAME, Json
 from ..tools import signature
@@ -60,10 +60,10 @@ def write_page(path: Path, page: str) -> None:
 def show(made: Report, console: Console) -> None:
     """Show the report as text, in the look of a run in the terminal."""
     view = RunView(console)
-    titles = ["Audit"]
+    run = ""
     if "id" in made.header:
-        titles.append(f"run {made.header['id']}")
-    view.print(words.joined(*titles, *made.figures["models"]))
+        run = f"run {made.header['id']}"
+    view.print(words.joined("Audit", run, *made.figures["models"]))
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
         view.line("warning", text)
@@ -174,9 +174,7 @@ def _show_run(record: Record, options: Json) -> None:
             say(warning)
         return
     html = options["html"]
-    steps: list[Explained] = []
-    if options["steps"]:
-        steps = explain(None, record.messages)
+    steps = explain(None, record.messages) if options["steps"] else ()
     made = report(
         record.entries,
         header=record.header,
@@ -204,7 +202,7 @@ def _table(log: Log, options: Json) -> tables.Section:
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
-    unknown = [each for each in patterns if not any(fits(tool, [each]) for tool in tools)]
+    unknown = [pattern for pattern in patterns if not fnmatch.filter(tools, pattern)]
     for pattern in unknown:
         say(f"--guarded {pattern}: {known}")
     if patterns and len(unknown) == len(patterns):
