@@ -201,5 +201,5 @@ def under(heading: str, command: click.Command = refund) -> set[str]:
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     assert under("model") == {"provider", "model", *CONNECT}
     assert under("limits") == set(LIMITS)
-    assert under("runs", evaluate) == set(RUNS)
+    assert under("runs", evaluate) | {"suite", "out"} == set(RUNS)
     assert set(LIMITS) <= inspect.signature(Agent).parameters.keys()

@@ -103,7 +103,7 @@ class RunView:
         self.turn = Turn()
         """What the messages say, those of earlier runs included."""
         self.on_screen: ToolCall | None = None
-        """The call that was shown last, until its result is shown."""
+        """The call that was shown last."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -241,7 +241,6 @@ class RunView:
 
     def _show_result(self, result: ToolResult) -> None:
         call = self.on_screen
-        self.on_screen = None
         if result.name == THINK_NAME:
             return
         if result.is_error:
