@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,13 +56,13 @@ def main() -> None:
 @click.argument("count", type=whole)
 @database
 @shop_file
-def enqueue(count: int, fleet: str, db: str) -> None:
+def enqueue(count: int, fleet: str, db: Path) -> None:
     """Queue COUNT conversations, each about an order of its own."""
     from demos.fleet import fleet as desks
     from demos.fleet.shared import Shared
 
     with desks.client(fleet) as client:
-        orders = new_orders(db, count)
+        orders = new_orders(str(db), count)
         desks.enqueue(client, Shared(fleet), orders)
     print(f"queued {len(orders)} conversations: {orders[0]} to {orders[-1]}")
 
@@ -92,7 +93,7 @@ def enqueue(count: int, fleet: str, db: str) -> None:
 )
 @worker_option("--until-done", is_flag=True, help="stop when nothing is left")
 @click.pass_context
-def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **settings: Any) -> None:
+def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settings: Any) -> None:
     """Run a worker until Ctrl-C."""
     from dbos import DBOS
 
@@ -107,7 +108,7 @@ def work(ctx: click.Context, /, fleet: str, db: str, until_done: bool, **setting
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
     lost_after = settings["lost_after"]
     per_minute = settings["calls_per_minute"]
-    shop = Shop(db)
+    shop = Shop(str(db))
     with desks.client(fleet) as client:
         shared = Shared(fleet)
         model = chosen_model(ctx, scripts={"stand-in": unhurried})

@@ -4,8 +4,8 @@ Without a text it shows a prompt and remembers the conversation. Text that is pi
 request.
 """
 
-import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import (
+    Flag,
     config_flags,
     file_option,
     new_file,
@@ -105,7 +106,14 @@ loop_option = under("loop")
 @limit_flags
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @output_option("--quiet", is_flag=True, help="print the bare answer")
-@output_option("-v", "--verbose", is_flag=True, help="show whole results, and what each step took")
+@click.option(
+    "-v",
+    "--verbose",
+    cls=Flag,
+    group="output",
+    is_flag=True,
+    help="show whole results, and what each step took",
+)
 @output_option(
     "--explain", is_flag=True, help="say at the end which policy decided what, step by step"
 )
@@ -140,11 +148,11 @@ def refund(ctx: Context, /, **settings: Any) -> int:
     return Session(ctx, text, [PROG, *typed(ctx)]).run()
 
 
-def check_transcript(flag: str, path: str | None) -> None:
+def check_transcript(flag: str, path: Path | None) -> None:
     """Raises TranscriptError if the file is no transcript, not even the beginning of one."""
-    if not path or not os.path.exists(path):
+    if not path or not path.exists():
         return
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         beginning = file.read(len(HEADER))
     if HEADER.startswith(beginning):
         return

@@ -234,12 +234,12 @@ class Session:
             self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
             return
 
-        is_in_file = self.settings["resume"] or self.view.messages
+        is_in_file = self.view.turn.request or not self.text
         command, *flags = self.again
         if is_in_file:
-            words = [command, f"--resume {quoted(file)}"]
+            words = [command, f"--resume {quoted(str(file))}"]
         else:
-            words = [command, quoted(self.text), f"--transcript {quoted(file)}"]
+            words = [command, quoted(self.text), f"--transcript {quoted(str(file))}"]
         for flag in flags:
             is_replaced = more and flag.startswith("--approve")
             if not is_replaced:
@@ -274,11 +274,11 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, code: int) -> int | None:
-        if self.view.messages and self.session.settings["transcript"]:
+    def broken_off(self, error: BaseException, code: int) -> int | None:
+        if self.session.settings["transcript"]:
             self.session.say_how_to_go_on()
             return code  # in a file, a turn ends before the next begins
-        return super().broken_off(code)
+        return super().broken_off(error, code)
 
     def obey(self, command: str, rest: str) -> None:
         match command, rest:
@@ -311,7 +311,7 @@ def shop_file(settings: Mapping[str, Any]) -> str:
         return str(settings["db"])
     kept = settings["transcript"] or settings["resume"]
     if kept:
-        beside = Path(kept).with_suffix(".shop.db")
+        beside: Path = kept.with_suffix(".shop.db")
         beside.parent.mkdir(parents=True, exist_ok=True)  # as for the transcript itself
         return str(beside)
     return ":memory:"
@@ -322,7 +322,7 @@ def is_request(message: Message) -> bool:
     return isinstance(message, User) and message.kind == "person"
 
 
-def show_last_turn(path: str, view: RunView) -> None:
+def show_last_turn(path: Path, view: RunView) -> None:
     """Before a run goes on, show its last turn so far."""
     turn: list[Message] = []
     for message in read(path).messages:
@@ -335,7 +335,7 @@ def show_last_turn(path: str, view: RunView) -> None:
         view.print("(So far from the file. The run goes on here.)", "dim")
 
 
-def report_of(outcome: Outcome, agent: Agent, file: str | None) -> Report:
+def report_of(outcome: Outcome, agent: Agent, file: Path | None) -> Report:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
     steps = explain(agent, outcome.transcript)
     if file:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.consoles import console_into
 from tests.support.commands import in_a_terminal, text_of
-from think_agent import Agent, ConnectionFailed, Model, ScriptedModel
+from think_agent import Agent, ConnectionFailed, Model, ScriptedModel, tool
 from think_agent.cli import chat, watch
 from think_agent.cli.chat import Chat
 from think_agent.cli.console import RunView
@@ -91,6 +91,28 @@ def test_a_turn_that_ended_in_an_error_is_remembered(stdin):
         talk.talk()
     requests = [m.text for m in talk.transcript if getattr(m, "kind", "") == "person"]
     assert requests == ["one", "two"]
+
+
+def test_a_call_that_was_stopped_has_a_result_also_if_the_next_turn_is_stopped(stdin):
+    """A provider refuses a request in which a call has no result."""
+
+    @tool(read_only=True)
+    def look() -> str:
+        """Look."""
+        raise KeyboardInterrupt
+
+    requests = []
+
+    def reply(request):
+        requests.append(request)
+        if len(requests) == 2:
+            raise ConnectionFailed("the server is gone")
+        return ScriptedModel([call("look")]).complete(request)
+
+    stdin("one", "two", "three")
+    chat(Agent(ScriptedModel(reply), [look], force="never"))
+    kinds = [type(message).__name__ for message in requests[2].messages]
+    assert kinds == ["User", "Assistant", "ToolResult", "User", "User"]
 
 
 def test_a_mistake_in_a_check_has_a_line_and_the_prompt_stays(stdin, capsys):

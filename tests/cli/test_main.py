@@ -114,11 +114,11 @@ def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
-def test_where_ollama_has_only_models_without_tools_their_command_is_offered():
+def test_where_ollama_has_only_models_without_tools_their_flag_is_offered():
     protocol = Ollama(models=["gemma3:4b"], capabilities={"gemma3:4b": ("completion",)})
     with serve(protocol, lambda request: Assistant("")) as server:
         done = run_here("demos.refund", "x", OLLAMA_HOST=server.url)
-    assert "python -m demos.refund --provider ollama:gemma3:4b" in done.stderr
+    assert "to use what is installed: --provider ollama:gemma3:4b" in done.stderr
     assert "refund desk · offline:stand-in" in done.stdout
 
 
@@ -201,5 +201,5 @@ def under(heading: str, command: click.Command = refund) -> set[str]:
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     assert under("model") == {"provider", "model", *CONNECT}
     assert under("limits") == set(LIMITS)
-    assert under("runs", evaluate) == set(RUNS)
+    assert under("runs", evaluate) | {"suite", "out"} == set(RUNS)
     assert set(LIMITS) <= inspect.signature(Agent).parameters.keys()

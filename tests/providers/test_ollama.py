@@ -647,9 +647,6 @@ OTHERS = ["gemma3:4b", "nomic-embed-text:latest", "gpt-oss:120b-cloud"]
         ([], None, "offline:stand-in",
          ["installed here, and able to call tools: none", "stand-in"]),
         (["gemma3:4b", "qwen3.5:4b"], "gemma3:4b", "ollama:gemma3:4b", []),
-        (["qwen3.5:4b"], "llama3.2:3b", "offline:stand-in",
-         ["run: ollama pull llama3.2:3b; installed here, and able to call tools: qwen3.5:4b",
-          "stand-in"]),
     ],
 )  # fmt: skip
 def test_auto_takes_an_installed_model_and_says_which(
@@ -664,6 +661,13 @@ def test_auto_takes_an_installed_model_and_says_which(
     assert len(notices) == len(said)
     for notice, part in zip(notices, said, strict=True):
         assert part in notice
+
+
+def test_auto_takes_no_other_model_than_the_one_that_is_named(monkeypatch):
+    with serve(OllamaServer(models=["qwen3.5:4b"], capabilities=CAN), says("")) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        with pytest.raises(ModelNotFound, match=r"ollama pull llama3\.2:3b"):
+            speak(named_model("auto:llama3.2:3b"), "auto")
 
 
 def test_a_model_without_tool_calling_speaks_json_and_says_so():

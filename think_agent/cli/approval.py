@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from ..loop import AskHuman
 from ..messages import Json, Verdict
-from ..text import json_text, sanitize
+from ..text import sanitize
 from ..wire.json_reading import json_value
-from .card import show_card, show_whole
+from .card import as_text, show_card, show_whole
 from .console import RunView
 from .screen import Screen, read_line, show_typing
 
@@ -108,27 +108,18 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
 def _edited(written: Json, received: Json) -> Json:
     """The arguments as the person changes them. An argument that the model left out is shown with
     its default, and is recorded only if the person changes it.
+
+    Text is taken as typed, other values as JSON. What is no JSON stays text; the tool's own check
+    then reports it.
     """
     edited = dict(written)
-    for name, value in {**received, **edited}.items():
-        new = _typed(name, value)
-        if new is not value:
-            edited[name] = new
+    for name, value in {**received, **written}.items():
+        present = sanitize(as_text(value))
+        typed = read_line(f"{name}: ", present).strip()
+        if typed == present.strip():
+            continue
+        edited[name] = typed
+        found = json_value(typed)
+        if found is not None and not isinstance(value, str):
+            edited[name] = found
     return edited
-
-
-def _typed(name: str, value: object) -> object:
-    """The new value of an argument, or the same object if it is unchanged. Text is taken as typed,
-    other values as JSON. What is no JSON stays text; the tool's own check then reports it.
-    """
-    present = json_text(value)
-    if isinstance(value, str):
-        present = value
-    present = sanitize(present)
-    typed = read_line(f"{name}: ", present).strip()
-    if typed == present.strip():
-        return value
-    found = json_value(typed)
-    if found is None or isinstance(value, str):
-        return typed
-    return found

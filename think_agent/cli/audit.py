@@ -17,7 +17,6 @@ import click
 from rich.console import Console
 
 from ..audit import (
-    Explained,
     Log,
     Record,
     Report,
@@ -50,22 +49,21 @@ MOST_PLACES = 10  # that could not be read, on the screen
 log_option = under("runs of other programs")
 
 
-def write_page(path: str, page: str) -> None:
+def write_page(path: Path, page: str) -> None:
     """Write a page to a file that only its owner can read. Raises OSError."""
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(0o600)
-    file.chmod(0o600)  # it may have existed
-    file.write_text(page, encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o600)
+    path.chmod(0o600)  # it may have existed
+    path.write_text(page, encoding="utf-8")
 
 
 def show(made: Report, console: Console) -> None:
     """Show the report as text, in the look of a run in the terminal."""
     view = RunView(console)
-    titles = ["Audit"]
+    run = ""
     if "id" in made.header:
-        titles.append(f"run {made.header['id']}")
-    view.print(words.joined(*titles, *made.figures["models"]))
+        run = f"run {made.header['id']}"
+    view.print(words.joined("Audit", run, *made.figures["models"]))
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
     for text in made.problems:
         view.line("warning", text)
@@ -107,9 +105,7 @@ def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("transcript", metavar="RUN.jsonl", type=old_file)
-@output_option(
-    "--html", metavar="PATH", type=new_file, help="write one self-contained HTML page there"
-)
+@output_option("--html", "PATH", "write one self-contained HTML page there", type=new_file)
 @output_option("--text", is_flag=True, help="print it as text (the default)")
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @output_option(
@@ -117,37 +113,32 @@ def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
 )
 @output_option(
     "--to",
-    metavar="FORMAT",
+    "FORMAT",
+    "print it as a trajectory of ATIF, for other programs",
     type=click.Choice(("atif",)),
-    help="print it as a trajectory of ATIF, for other programs",
 )
 @output_option(
     "--redact",
-    metavar="FIELD[,FIELD]",
+    "FIELD[,FIELD]",
+    "hide these fields, and their values everywhere",
     type=several,
     default="",
-    help="hide these fields, and their values everywhere",
 )
 @log_option(
     "--guarded",
-    metavar="PATTERN[,...]",
+    "PATTERN[,...]",
+    "the tools that change the world: 'book_*'",
     type=several,
     default="",
-    help="the tools that change the world: 'book_*'",
 )
 @log_option(
     "--think",
-    metavar="NAME[,...]",
+    "NAME[,...]",
+    "tools whose calls are thoughts, besides think",
     type=several,
     default="",
-    help="tools whose calls are thoughts, besides think",
 )
-@log_option(
-    "--by",
-    metavar="FACT",
-    default="",
-    help="count for each value of what else the log says (reward)",
-)
+@log_option("--by", "FACT", "count for each value of what else the log says (reward)", default="")
 def command(**options: Any) -> int:
     """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
     Of another program's runs, it is counted what stands behind what.
@@ -162,7 +153,6 @@ def command(**options: Any) -> int:
         return 0
 
     log = read_log(path, options["think"])
-    unread = log.unread
     table = _table(log, options)
     if len(log.runs) == 1 or options["to"]:
         for run in log.runs:
@@ -171,11 +161,11 @@ def command(**options: Any) -> int:
             tables.show([table], Screen())
     else:
         _show_table(log, options, table)
-    for place in unread[:MOST_PLACES]:
+    for place in log.unread[:MOST_PLACES]:
         say(f"not read: {place}")
-    if len(unread) > MOST_PLACES:
-        say(f"not read: {len(unread) - MOST_PLACES} more")
-    if unread:
+    if len(log.unread) > MOST_PLACES:
+        say(f"not read: {len(log.unread) - MOST_PLACES} more")
+    if log.unread:
         return 3
     return 0
 
@@ -190,9 +180,7 @@ def _show_run(record: Record, options: Json) -> None:
             say(warning)
         return
     html = options["html"]
-    steps: list[Explained] = []
-    if options["steps"]:
-        steps = explain(None, record.messages)
+    steps = explain(None, record.messages) if options["steps"] else ()
     made = report(
         record.entries,
         header=record.header,
@@ -206,7 +194,7 @@ def _show_run(record: Record, options: Json) -> None:
         say(f"wrote {html}")
     if options["json"]:
         print(dumps(to_json_report(made)))
-    elif not html:
+    elif options["text"] or not html:
         show(made, Screen())
 
 

@@ -19,7 +19,7 @@ from ..text import JOINERS, json_text, sanitize, shorten
 from .console import RunView
 
 MOST_ROWS = 12  # of arguments; `v` shows the rest
-MOST_CELLS = 24  # of the name of an argument
+LONGEST_NAME = 24  # of an argument, in characters
 # Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
 # and the empty Braille pattern.
 UNSEEN = re.compile(
@@ -47,8 +47,14 @@ def show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
     texts = {"the thought": asked.thought, **arguments}
     for name, value in texts.items():
-        text = value if isinstance(value, str) else json_text(value)
-        view.table({f"{one_line(name)}:": written_out(text)})
+        view.table({f"{one_line(name)}:": written_out(as_text(value))})
+
+
+def as_text(value: object) -> str:
+    """Text as it is, any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return json_text(value)
 
 
 def one_line(text: str) -> str:
@@ -62,20 +68,15 @@ def written_out(text: str) -> str:
 
 
 def _show_rows(view: RunView, arguments: Json) -> None:
+    width = view.console.width
     for name, value in list(arguments.items())[:MOST_ROWS]:
-        view.print(_row(name, written_out(json_text(value)), view.console.width))
+        label = shorten(written_out(name), LONGEST_NAME)
+        text = written_out(json_text(value))
+        row = f"  {label}: {text}"
+        if cell_len(row) > width:
+            note = f"… ({len(text):,} characters; v shows it)"
+            row = set_cell_size(row, width - cell_len(note)) + note
+        view.print(row)
     left = len(arguments) - MOST_ROWS
     if left > 0:
         view.print(f"  ({left} more arguments; v shows them)", "magenta")
-
-
-def _row(name: str, value: str, width: int) -> str:
-    """An argument on one line of the screen."""
-    label = written_out(name)
-    if cell_len(label) > MOST_CELLS:
-        label = set_cell_size(label, MOST_CELLS - 1) + "…"
-    row = f"  {label}: {value}"
-    if cell_len(row) <= width:
-        return row
-    note = f"… ({len(value):,} characters; v shows it)"
-    return set_cell_size(row, width - cell_len(note)) + note

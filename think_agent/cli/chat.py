@@ -2,10 +2,11 @@
 
 Rule 1: an error or Ctrl-C ends the turn, not the conversation. The messages of that turn stay in
         the conversation.
-Rule 2: Ctrl-C clears a half-typed line. Pressed twice on an empty line, it leaves.
+Rule 2: Ctrl-C clears a half-typed line. Pressed again, it leaves.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ..agent import Agent
@@ -15,7 +16,7 @@ from ..messages import Message
 from ..mistakes import noted
 from ..outcome import Outcome
 from .console import RunView
-from .screen import Screen, half_typed, read_line, write_block
+from .screen import Screen, read_line, write_block
 from .why import explained
 
 
@@ -29,8 +30,13 @@ def chat(agent: Agent) -> None:
         Chat(agent, view).talk()
 
 
+@dataclass
 class Chat:
     """The prompt. A subclass may add commands (`help` and `obey`), and run turns its own way."""
+
+    agent: Agent
+    view: RunView
+    transcript: Sequence[Message] = ()
 
     help: ClassVar[dict[str, str]] = {
         "/help": "this list",
@@ -38,11 +44,6 @@ class Chat:
         "/reset": "forget the conversation",
         "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
     }
-
-    def __init__(self, agent: Agent, view: RunView) -> None:
-        self.agent = agent
-        self.view = view
-        self.transcript: Sequence[Message] = ()
 
     def talk(self) -> int:
         """Run turns until the person leaves; returns an exit code."""
@@ -60,30 +61,30 @@ class Chat:
 
     def answer(self, text: str) -> int | None:
         """One turn. An exit code ends the conversation; after None it goes on."""
-        self.view.messages.clear()
         try:
             self.transcript = self.work(text).transcript
             return None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             self.view.stopped()
-            return self.broken_off(130)
-        except (ModelError, FileError) as error:
+            return self.broken_off(stop, 130)
+        except Exception as error:
             problem = str(error)
-        except Exception as error:  # a check, a policy or the like has a mistake; the prompt stays
-            problem = noted("the agent", error)
-        self.view.stop()
-        self.view.print(f"error: {problem}", "red")
-        return self.broken_off(1)
+            if not isinstance(error, (ModelError, FileError)):
+                problem = noted("the agent", error)  # a check or a policy has a mistake
+            self.view.stop()
+            self.view.print(f"error: {problem}", "red")
+            return self.broken_off(error, 1)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, code: int) -> int | None:
+    def broken_off(self, error: BaseException, code: int) -> int | None:
         """Keep the messages of a turn that an error or Ctrl-C ended; returns as `answer` does."""
-        if self.view.messages:
+        transcript = vars(error).get("transcript", ())
+        if len(transcript) > len(self.transcript):
+            self.transcript = transcript
             self.view.print("The conversation goes on with your next request.", "yellow")
-        self.transcript = [*self.transcript, *self.view.messages]
         return None
 
     def obey(self, command: str, rest: str) -> None:
@@ -113,15 +114,12 @@ class Chat:
         while True:
             try:
                 text = read_line("\n> ").strip()
+                if text:
+                    return text
             except EOFError:
                 return "/quit"
             except KeyboardInterrupt:
-                is_empty = half_typed() == ""
-                if is_leaving and is_empty:
+                if is_leaving:
                     return "/quit"
-                is_leaving = is_empty
-                if is_empty:
-                    self.view.print("\n(Ctrl-C again leaves.)", "dim")
-                continue
-            if text:
-                return text
+                is_leaving = True
+                self.view.print("\n(Ctrl-C again leaves.)", "dim")

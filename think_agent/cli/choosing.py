@@ -1,19 +1,18 @@
 """The flags for the model and its limits, and the model that they choose.
 
 Rule 1: the model that is named is used, or there is an error.
-Rule 2: only `--provider auto` falls back: to Ollama if it answers and has a model with tool
-        calling, else to the scripted model. It says which, and how to get a real model.
+Rule 2: only `--provider auto` without a model falls back: to Ollama if it answers and has a model
+        with tool calling, else to the scripted model. It says which, and how to get a real model.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, get_args
 
 import click
 from click import Context
 from click.decorators import FC
 
-from ..errors import ModelError, ToolsUnsupported
+from ..errors import ModelError
 from ..model import Model
 from ..providers import PROVIDERS, connect
 from ..testing.scripted import Script
@@ -54,63 +53,41 @@ limit_option = under("limits")
 def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
     """The flags for the model, its server and its options: see `chosen_model`."""
     return together(
-        model_option("--provider", metavar="P[:MODEL]", default=default, help=providers),
-        model_option("--model", metavar="M", help="another model than the provider's default"),
-        model_option(
-            "--base-url", metavar="U", help="another server that speaks the provider's protocol"
-        ),
-        model_option(
-            "--timeout", metavar="S", type=positive, help="seconds of silence before it is given up"
-        ),
-        model_option(
-            "--num-ctx", metavar="N", type=whole, help="Ollama's context window, in tokens"
-        ),
+        model_option("--provider", "P[:MODEL]", providers, default=default),
+        model_option("--model", "M", "another model than the provider's default"),
+        model_option("--base-url", "U", "another server that speaks the provider's protocol"),
+        model_option("--timeout", "S", "seconds of silence before it is given up", type=positive),
+        model_option("--num-ctx", "N", "Ollama's context window, in tokens", type=whole),
         model_option(
             "--reasoning",
-            metavar="LEVEL",
+            "LEVEL",
+            "how much to reason: off, low, medium or high",
             type=click.Choice(get_args(Reasoning)),
-            help="how much to reason: off, low, medium or high",
         ),
-        model_option("--max-output-tokens", metavar="N", type=whole, help="tokens a reply"),
-        model_option("--temperature", metavar="T", type=float, help="0 for the likeliest words"),
+        model_option("--max-output-tokens", "N", "tokens a reply", type=whole),
+        model_option("--temperature", "T", "0 for the likeliest words", type=float),
+        model_option("--seed", "N", "for the same words again, where a server can", type=int),
         model_option(
-            "--seed", metavar="N", type=int, help="for the same words again, where a server can"
-        ),
-        model_option(
-            "--per-minute",
-            metavar="N",
-            type=whole,
-            help="requests a minute, at most: they are spaced",
+            "--per-minute", "N", "requests a minute, at most: they are spaced", type=whole
         ),
     )
 
 
 ERRORS = ("tell_model", "fail_fast")
 limit_flags = together(
-    limit_option(
-        "--max-model-calls", metavar="N", type=whole, default=30, help="model calls a turn"
-    ),
-    limit_option(
-        "--max-actions", metavar="N", type=whole, help="tool calls a turn, thoughts not counted"
-    ),
-    limit_option("--max-tokens", metavar="N", type=whole, help="tokens a turn, input and output"),
-    limit_option("--max-seconds", metavar="S", type=positive, help="seconds a turn"),
-    limit_option(
-        "--max-cost", metavar="X", type=positive, help="cost a turn; needs prices in --config"
-    ),
-    limit_option("--patience", metavar="N", type=whole, default=3, help="failed actions in a row"),
-    limit_option(
-        "--keep-turns",
-        metavar="N",
-        type=whole,
-        help="turns of the conversation that a request shows",
-    ),
+    limit_option("--max-model-calls", "N", "model calls a turn", type=whole, default=30),
+    limit_option("--max-actions", "N", "tool calls a turn, thoughts not counted", type=whole),
+    limit_option("--max-tokens", "N", "tokens a turn, input and output", type=whole),
+    limit_option("--max-seconds", "S", "seconds a turn", type=positive),
+    limit_option("--max-cost", "X", "cost a turn; needs prices in --config", type=positive),
+    limit_option("--patience", "N", "failed actions in a row", type=whole, default=3),
+    limit_option("--keep-turns", "N", "turns of the conversation that a request shows", type=whole),
     limit_option(
         "--on-tool-error",
-        metavar="E",
+        "E",
+        f"a failed tool: {' or '.join(ERRORS)}",
         type=click.Choice(ERRORS),
         default=ERRORS[0],
-        help=f"a failed tool: {' or '.join(ERRORS)}",
     ),
 )
 """The flags for the limits of a turn: see `limits`."""
@@ -121,13 +98,12 @@ class ModelCommand(Command):
 
     def settings(self, ctx: Context) -> Iterator[str]:
         yield from super().settings(ctx)
-        provider = ctx.params["provider"].partition(":")[0]
-        if provider not in ("auto", "ollama"):
+        if not ctx.params["provider"].startswith(("auto", "ollama")):
             return
         try:
-            window = getattr(chosen_model(ctx), "window", None)
-            if window:
-                yield f"{'context window':18} {window()}"
+            model: Any = chosen_model(ctx)
+            if model.name == "ollama":
+                yield f"{'context window':18} {model.window()}"
         except (ModelError, click.UsageError) as error:
             yield f"{'context window':18} not known ({error})"
 
@@ -165,7 +141,7 @@ def named_model(
         if "base_url" in options:
             hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
             raise click.UsageError(f"--base-url: {hint}")
-        found = _on_this_machine(model)
+        found = model or _on_this_machine()
         if not found:
             return named_model("offline", scripts=scripts, pace=pace)
         spec = f"ollama:{found}"
@@ -178,34 +154,25 @@ def named_model(
     return connect(spec, **options, script=scripts.get(name), pace=pace)
 
 
-def _on_this_machine(model: str) -> str:
-    """The Ollama model that `--provider auto` takes: `model` if it is named, else the default, else
-    any with tool calling. Empty, with a message, if there is none.
+def _on_this_machine() -> str:
+    """The Ollama model that `--provider auto` takes: the default, else any with tool calling.
+    Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
     installed: list[str] = []
     try:
-        server: Any = connect(f"ollama:{model or usual}", timeout=2.0, dialect="native")
+        server: Any = connect("ollama", timeout=2.0, dialect="native")
         installed = server.installed()
-        if model:
-            with suppress(ToolsUnsupported):  # it may still speak a dialect
-                server.check()
-            return model
-        model = server.pick()
+        model: str = server.pick()
         if model != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
         return model
     except ModelError as error:
         say(str(error))
-        say(f"Playing a scripted stand-in; {_how_to_get_a_model(usual, installed)}")
+        advice = f"run `ollama pull {usual}`, or name a --provider."
+        for name in installed:  # without tool calling: json needs none
+            if not name.endswith("cloud"):
+                advice = f"to use what is installed: --provider ollama:{name}"
+                break
+        say(f"Playing a scripted stand-in; {advice}")
         return ""
-
-
-def _how_to_get_a_model(usual: str, installed: list[str]) -> str:
-    """The command for an installed model, even without tool calling, or for another model."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path if context else ""
-    for name in installed:
-        if not name.endswith("cloud"):
-            return f"to use what is installed: {command} --provider ollama:{name}"
-    return f"run `ollama pull {usual}`, or name a --provider."

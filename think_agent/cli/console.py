@@ -42,6 +42,7 @@ from ..turn import Turn
 from .screen import Screen, block, show_typing, write, write_block
 
 STAND_IN = "scripted stand-in: no language model is at work"
+NO_LOG = logging.NullHandler()
 LOOK = {  # an icon and a style
     "thinking": ("🧠", "dim italic"),
     "thought": ("💭", "bold cyan"),  # the loudest: they are the point of this kit
@@ -99,12 +100,10 @@ class RunView:
     def __post_init__(self) -> None:
         if self.quiet:
             self.thoughts = False
-        self.messages: list[Message] = []
-        """The messages since the run began: all that is left of a run that was stopped."""
         self.turn = Turn()
-        """What these messages say."""
+        """What the messages say, those of earlier runs included."""
         self.on_screen: ToolCall | None = None
-        """The call that was shown last, until its result is shown."""
+        """The call that was shown last."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -112,9 +111,8 @@ class RunView:
         self._took = ""  # how long the last step took
 
     def __enter__(self) -> "RunView":
-        log = logging.getLogger("think_agent")
-        if not log.handlers:  # the Notices are on the screen; the program may still want the log
-            log.addHandler(logging.NullHandler())
+        # The Notices are on the screen. A program that wants the log has a handler of its own.
+        logging.getLogger("think_agent").addHandler(NO_LOG)
         RunView.in_front = self
         return self
 
@@ -132,8 +130,11 @@ class RunView:
                 self.stop()
                 figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
-            case User(kind="person"):
-                self._begin(event)
+            case User(kind="person"):  # a new run
+                self._read(event)
+                self._held = ""
+                self._started = time.monotonic()
+                self.start()
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
@@ -198,24 +199,19 @@ class RunView:
 
     def _read(self, message: Message) -> None:
         self._forming = {}
-        self.messages.append(message)
         before = self.turn.seconds
         self.turn.add(message)
         self._took = words.duration(self.turn.seconds - before)
-
-    def _begin(self, request: User) -> None:
-        """Start a new run at a person's message. Calls in doubt in earlier runs are remembered."""
-        self.messages.clear()
-        self._read(request)
-        self._held = ""
-        self._started = time.monotonic()
-        self.start()
 
     def _show(self, message: Message) -> None:
         """Show a message inside a run."""
         match message:
             case Assistant():
-                self._show_reply(message)
+                if self.verbose:
+                    self.line("step", words.joined(words.tokens(message.usage), self._took))
+                self.line("thinking", message.thinking)
+                self.line("commentary", message.commentary)
+                self._hold(message.text)
             case ToolResult():
                 self._show_result(message)
             case User(text=text):
@@ -228,13 +224,6 @@ class RunView:
                 self.line("unmet", words.checked(message))
         if self.turn.pending:
             self._show_call(self.turn.pending[0])
-
-    def _show_reply(self, reply: Assistant) -> None:
-        if self.verbose:
-            self.line("step", words.joined(words.tokens(reply.usage), self._took))
-        self.line("thinking", reply.thinking)
-        self.line("commentary", reply.commentary)
-        self._hold(reply.text)
 
     def _show_call(self, call: ToolCall) -> None:
         """Show a call, or its thought, unless it is on the screen already."""
@@ -252,7 +241,6 @@ class RunView:
 
     def _show_result(self, result: ToolResult) -> None:
         call = self.on_screen
-        self.on_screen = None
         if result.name == THINK_NAME:
             return
         if result.is_error:

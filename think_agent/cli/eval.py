@@ -14,7 +14,6 @@ import click
 from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
-from ..evaluation.comparisons import planned
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
@@ -41,100 +40,57 @@ EXIT_CODES = (
     "wrong, 130 stopped: the same command goes on"
 )
 
-RUNS = ("base_url", "timeout", "trials", "concurrency", "shard")
+RUNS = ("base_url", "timeout", "trials", "concurrency", "shard", "suite", "out")
 arm_option = partial(under("what is compared: each combination of"), type=several)
 run_option = under("runs")
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.argument("cases", type=old_file)
+@arm_option("--provider", "P[:MODEL],...", "models; offline:NAME is a script", default="ollama")
+@arm_option("--force", "F,...", "never, first, always", default="first")
+@arm_option("--think", "T,...", "on; brief: 25 words; minimal: no signal; none", default="on")
 @arm_option(
-    "--provider", metavar="P[:MODEL],...", default="ollama", help="models; offline:NAME is a script"
+    "--cover", "C,...", "gate, carry, none: what a guarded call stands behind", default="gate"
 )
-@arm_option("--force", metavar="F,...", default="first", help="never, first, always")
+@arm_option("--silence", "S,...", "confirm, ask, accept: it calls no tool", default="confirm")
+@arm_option("--done-when", "D,...", "off, on: is it checked that all is done?", default="off")
 @arm_option(
-    "--think", metavar="T,...", default="on", help="on; brief: 25 words; minimal: no signal; none"
+    "--advice", "A,...", "off, on, silent: the suite's advice on how to think", default="off"
 )
+@arm_option("--reasoning", "R,...", "default, off, low, medium, high: its own", default="default")
 @arm_option(
-    "--cover",
-    metavar="C,...",
-    default="gate",
-    help="gate, carry, none: what a guarded call stands behind",
+    "--dialect", "D,...", "default (on Ollama auto), native, json, react, auto", default="default"
 )
-@arm_option(
-    "--silence", metavar="S,...", default="confirm", help="confirm, ask, accept: it calls no tool"
-)
-@arm_option(
-    "--done-when", metavar="D,...", default="off", help="off, on: is it checked that all is done?"
-)
-@arm_option(
-    "--advice",
-    metavar="A,...",
-    default="off",
-    help="off, on, silent: the suite's advice on how to think",
-)
-@arm_option(
-    "--reasoning",
-    metavar="R,...",
-    default="default",
-    help="default, off, low, medium, high: its own",
-)
-@arm_option(
-    "--dialect",
-    metavar="D,...",
-    default="default",
-    help="default (on Ollama auto), native, json, react, auto",
-)
-@arm_option(
-    "--enforce",
-    metavar="E,...",
-    default="off",
-    help="off, on: a world that refuses gives answers away",
-)
-@arm_option(
-    "--max-output-tokens", metavar="N", type=whole, help="tokens a reply, the same in all of them"
-)
+@arm_option("--enforce", "E,...", "off, on: a world that refuses gives answers away", default="off")
+@arm_option("--max-output-tokens", "N", "tokens a reply, the same in all of them", type=whole)
 @arm_option(
     "--four-rows",
     type=bool,
     is_flag=True,
     help="or the rows of Anthropic's article, and what each adds",
 )
-@run_option("--base-url", metavar="U", help="another server, for all of the providers")
+@run_option("--base-url", "U", "another server, for all of the providers")
 @run_option(
-    "--timeout",
-    metavar="S",
-    type=positive,
-    default=120.0,
-    help="seconds of silence before a model is given up",
+    "--timeout", "S", "seconds of silence before a model is given up", type=positive, default=120.0
 )
-@run_option("--trials", metavar="K", type=whole, default=1, help="runs of each case")
-@run_option("--concurrency", metavar="N", type=whole, help="runs at the same time; 4, on Ollama 1")
+@run_option("--trials", "K", "runs of each case", type=whole, default=1)
+@run_option("--concurrency", "N", "runs at the same time; 4, on Ollama 1", type=whole)
 @run_option(
-    "--shard",
-    metavar="I/N",
-    default="1/1",
-    help="run the I-th of every N trials; merge the files with cat",
+    "--shard", "I/N", "run the I-th of every N trials; merge the files with cat", default="1/1"
 )
-@file_option(
-    "--suite", metavar="MODULE", default="suite", help="a module; the suite.py beside the cases"
-)
+@file_option("--suite", "MODULE", "a module; the suite.py beside the cases", default="suite")
 @file_option(
     "--out",
-    metavar="PATH",
+    "PATH",
+    "results; a run goes on where the file ends",
     type=new_file,
     default="runs/eval.jsonl",
-    help="results; a run goes on where the file ends",
 )
-@file_option(
-    "--html",
-    metavar="PATH",
-    type=new_file,
-    help="write one page there, with a picture of the shares",
-)
+@file_option("--html", "PATH", "write one page there, with a picture of the shares", type=new_file)
 @config_flags
 @click.pass_context
-def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) -> None:
+def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any) -> None:
     """Measure whether thinking helps. It runs cases x models x settings x trials, and says what is
     a finding.
     """
@@ -142,15 +98,9 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    evaluation = Evaluation(
-        Path(settings["cases"]),
-        wanted,
-        out=Path(out),
-        suite=settings["suite"],
-        **given(ctx, RUNS),
-    )
+    evaluation = Evaluation(settings["cases"], wanted, **given(ctx, RUNS))
     evaluation.try_models()
-    _announce(evaluation, wanted, settings["trials"])
+    _announce(evaluation, wanted)
     _run(evaluation, out)
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
@@ -163,7 +113,7 @@ def command(ctx: click.Context, /, out: str, html: str | None, **settings: Any) 
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
-def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> None:
+def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
     """Print what will be run and compared, before anything costs money."""
     names = named(wanted)
     for setting in wanted:
@@ -173,15 +123,16 @@ def _announce(evaluation: Evaluation, wanted: list[Setting], trials: int) -> Non
         elif setting.is_scripted:
             text += f", a {STAND_IN}"
         say(text)
-    tested = [pair for pair in planned([*evaluation.models]) if pair.is_tested]
+    plan = evaluation.plan
+    tested = [comparison for comparison in plan.comparisons if comparison.is_tested]
     for comparison in tested:
         say(f"to compare: {names[comparison.setting]} and {names[comparison.against]}")
     if tested:
         compared = sum(not case.easy for case in evaluation.cases)
-        say(power(compared, trials, len(tested)))
+        say(power(compared, plan.trials, len(tested)))
 
 
-def _run(evaluation: Evaluation, out: str) -> None:
+def _run(evaluation: Evaluation, out: Path) -> None:
     """Do the runs that are left, with a progress bar on stderr if that is a terminal."""
     jobs = len(evaluation.jobs)
     waiting = len(evaluation.waiting)

@@ -16,7 +16,6 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +39,12 @@ positive.name = "number"
 
 
 class Flag(click.Option):
-    """A flag in a group of the help. Its errors name the source of the value."""
+    """A flag in a group of the help, and its variable. Its errors name the source of the value."""
 
     def __init__(self, *names: Any, group: str, **options: Any) -> None:
         super().__init__(*names, **options)
         self.group = group
+        self.envvar = f"{PREFIX}_{self.name}".upper()
 
     def get_error_hint(self, ctx: Context | None) -> str:
         assert ctx
@@ -52,8 +52,16 @@ class Flag(click.Option):
 
 
 def under(heading: str) -> Callable[..., Callable[[FC], FC]]:
-    """`click.option`, for the flags under this heading of the help."""
-    return partial(click.option, cls=Flag, group=heading, show_default=True)
+    """Makes flags under this heading of the help. A flag is written as it is read there: its name,
+    what stands for its value, and what it means. The rest is for `click.option`.
+    """
+
+    def flag(name: str, metavar: str = "", help: str = "", **rest: Any) -> Callable[[FC], FC]:
+        return click.option(
+            name, metavar=metavar, help=help, cls=Flag, group=heading, show_default=True, **rest
+        )
+
+    return flag
 
 
 file_option = under("files")
@@ -72,10 +80,7 @@ def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
 
 
 class Command(click.Command):
-    """A command whose flags are also variables, and whose help has groups."""
-
-    def make_context(self, *args: Any, **extra: Any) -> Context:
-        return super().make_context(*args, auto_envvar_prefix=PREFIX, **extra)
+    """A command whose help has groups, and whose settings are checked together."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -136,15 +141,15 @@ def several(text: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
-def old_file(text: str) -> str:
+def old_file(text: str) -> Path:
     """A file to be read, for `type=`."""
     path = _alone(text)
     if not path.is_file():  # a FIFO would block
         raise click.BadParameter(f"{path}: there is no such file")
-    return str(path)
+    return path
 
 
-def new_file(text: str) -> str:
+def new_file(text: str) -> Path:
     """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
     nearest = path
@@ -155,7 +160,7 @@ def new_file(text: str) -> str:
         fits = path.is_file()
     if not fits or not os.access(nearest, os.W_OK):
         raise click.BadParameter(f"{path}: no file can be written there; choose another path")
-    return str(path)
+    return path
 
 
 def _alone(text: str) -> Path:
@@ -169,12 +174,12 @@ def _alone(text: str) -> Path:
     return path
 
 
-def config_file(text: str) -> str:
+def config_file(text: str) -> Path:
     """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
     path = old_file(text)
     ctx = click.get_current_context()
     try:
-        section = tomllib.loads(Path(path).read_text(encoding="utf-8"))[SECTION]
+        section = tomllib.loads(path.read_text(encoding="utf-8"))[SECTION]
         prices = TypeAdapter(dict[str, Price])
         ctx.meta[PRICES] = prices.validate_python(section.pop("prices", {}))
     except (ValueError, KeyError) as error:
@@ -187,11 +192,7 @@ def config_file(text: str) -> str:
 
 config_flags = together(
     file_option(
-        "--config",
-        metavar="FILE",
-        type=config_file,
-        is_eager=True,
-        help=f"settings in TOML, under [{SECTION}]",
+        "--config", "FILE", f"settings in TOML, under [{SECTION}]", type=config_file, is_eager=True
     ),
     file_option("--show-config", is_flag=True, help="print the settings and stop"),
 )
@@ -202,13 +203,12 @@ def _check_names(ctx: Context) -> None:
     """A name that is almost a setting of this command is an error. Any other name may belong to
     another command.
     """
-    known = [param.name for param in ctx.command.params]
     named = set(ctx.default_map or ())
     for variable in os.environ:
         if variable.startswith(f"{PREFIX}_"):
             named.add(variable.removeprefix(f"{PREFIX}_").lower())
-    for name in named.difference(known):
-        near = difflib.get_close_matches(name, known, cutoff=0.8)
+    for name in named.difference(ctx.params):
+        near = difflib.get_close_matches(name, ctx.params, cutoff=0.8)
         if near:
             raise click.UsageError(f"{name}: there is no such setting; did you mean {near[0]}?")
 

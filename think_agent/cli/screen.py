@@ -83,16 +83,6 @@ def read_line(prompt: str, present: str = "") -> str:
     return input(prompt) or present
 
 
-def half_typed() -> str:
-    """The text on the line that Ctrl-C ended."""
-    if sys.platform != "win32":
-        with suppress(ImportError):
-            import readline
-
-            return readline.get_line_buffer()
-    return ""
-
-
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
     """Hide typed keys during a preview, or show them again. They wait for the next prompt;
     `forget` drops the keys that were typed before the question was on the screen.
