@@ -297,6 +297,8 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
+    assert run_audit(path, "--html", page, "--text") == 0
+    assert capsys.readouterr().out == plain
     in_new_folders = tmp_path / "new" / "deeper" / "out.html"
     assert run_audit(path, "--html", in_new_folders) == 0
     assert in_new_folders.read_text() == page.read_text()
