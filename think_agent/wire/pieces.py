@@ -97,14 +97,14 @@ def _decoded(kind: str, raw: str) -> str:
 
 
 class JsonReader:
-    """Reads the strings of an object piece by piece, but not those of objects inside it. What comes
-    after the object is not read.
+    """Reads the strings of an object piece by piece, but not those of objects inside it. A string
+    that is no part of an object has the key "". What comes after an object is not read.
     """
 
     _depth = 0
     _is_over = False
     _in_string = False
-    _in_key = True
+    _in_key = False
     _key = ""
 
     def __init__(self) -> None:
@@ -117,7 +117,9 @@ class JsonReader:
                 return
             if raw == '"':
                 self._in_string = not self._in_string
-            elif self._in_string and self._depth == 1:
+                if not self._in_string:
+                    self._in_key = True  # until a colon comes
+            elif self._in_string and self._depth <= 1:
                 text = _decoded(kind, raw)
                 if self._in_key:
                     self._key += text
@@ -153,20 +155,3 @@ class CallReader:
             if key == CARRIED:
                 deltas.append(Delta("thought", text, *self._call))
         return deltas
-
-
-class StringReader:
-    """Reads a JSON string piece by piece. What comes after it is not read."""
-
-    _quotes = 0
-
-    def __init__(self) -> None:
-        self._splitter = Splitter(JSON)
-
-    def feed(self, piece: str) -> Iterator[Delta]:
-        """The Deltas of the next piece."""
-        for kind, raw in self._splitter.feed(piece):
-            if raw == '"':
-                self._quotes += 1
-            elif self._quotes == 1:
-                yield Delta("answer", _decoded(kind, raw))
