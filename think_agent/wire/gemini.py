@@ -175,17 +175,17 @@ def from_wire(response: Json) -> Assistant:
         cached_tokens=count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-    return Assistant(
+    reply = Assistant(
         text,
         thinking,
         tuple(calls),
         mistake=mistake,
-        **ended(reason, STOPPED, calls, usage, reason, mistake),
         usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
+    return ended(reply, reason, STOPPED, reason, mistake)
 
 
 def _parts(candidate: Json) -> list[Json]:

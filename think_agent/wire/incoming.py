@@ -7,18 +7,16 @@ Rule 2: a reply is whole unless its stop reason is known to mean something else 
         counted. A stream that ends before its end is not (`BROKEN_OFF`).
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ..messages import COMPLETE, Assistant, Json, ToolCall, Usage, from_json, to_json
+from ..messages import COMPLETE, Assistant, Json, Usage, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value, read_back
 
 ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "tool_use")  # stop reasons
 BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
-NO_USAGE = Usage()
 REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
 ASK_FOR_NOTES = "the instructions ask for the model's reasoning; ask for working notes instead"
 
@@ -47,47 +45,33 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     return cast(Assistant, from_json(record))
 
 
-def ended(
-    reason: Any,
-    reasons: dict[str, str],
-    calls: Sequence[ToolCall],
-    usage: Usage = NO_USAGE,
-    *why: str | None,
-) -> Json:
-    """How a reply ended, as fields of it. `reasons` says what each known stop reason means. The
-    calls of an incomplete reply may not run. `why` it was refused: the provider's category and
-    words, as far as it gives them.
+def ended(reply: Assistant, reason: Any, reasons: dict[str, str], *why: str | None) -> Assistant:
+    """`reply`, and how it ended. `reasons` says what each known stop reason means. The calls of an
+    incomplete reply may not run. `why` it was refused: the provider's category and words, as far as
+    it gives them.
     """
+    calls = reply.tool_calls
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
-        return {"stop_reason": "malformed"}
-    stop_reason = reasons.get(str(reason))
-    if stop_reason is None and _is_complete(reason, calls, usage):
-        stop_reason = "end_turn"
-    if stop_reason in (None, "incomplete"):
-        return {
-            "stop_reason": "incomplete",
-            "cause": f"the server stopped before the end; its reason: {reason}",
-        }
-    if stop_reason == "refusal":
-        return {"stop_reason": stop_reason, "cause": _why_refused(why) or str(reason)}
-    if calls and stop_reason in COMPLETE:
+        return replace(reply, stop_reason="malformed")
+    unknown = "end_turn" if _is_complete(reply, reason) else "incomplete"
+    stop_reason = reasons.get(str(reason), unknown)
+    cause = ""
+    if stop_reason == "incomplete":
+        cause = f"the server stopped before the end; its reason: {reason}"
+    elif stop_reason == "refusal":
+        cause = ": ".join(filter(None, why)) or str(reason)
+        if REASONING_ASKED in cause:
+            cause = f"{ASK_FOR_NOTES} ({cause})"
+    elif calls and stop_reason in COMPLETE:
         stop_reason = "tool_use"
-    return {"stop_reason": stop_reason}
+    return replace(reply, stop_reason=stop_reason, cause=cause)
 
 
-def _why_refused(why: Sequence[str | None]) -> str:
-    """The provider's category and words; for one category, with what helps."""
-    cause = ": ".join(filter(None, why))
-    if REASONING_ASKED in cause:
-        return f"{ASK_FOR_NOTES} ({cause})"
-    return cause
-
-
-def _is_complete(reason: Any, calls: Sequence[ToolCall], usage: Usage) -> bool:
+def _is_complete(reply: Assistant, reason: Any) -> bool:
     """Did the whole reply come, whose stop reason does not tell (rule 2)?"""
-    if reason == BROKEN_OFF or usage == NO_USAGE:
+    if reason == BROKEN_OFF or reply.usage == Usage():
         return False
-    return all(isinstance(call.arguments, dict) for call in calls)
+    return all(isinstance(call.arguments, dict) for call in reply.tool_calls)
 
 
 def first_choice(choices: list[Json]) -> Json:

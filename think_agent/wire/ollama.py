@@ -24,12 +24,13 @@ from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+STOPPED = "none; usually the model has repeated itself"
 REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
     "swallowed": "malformed",  # our own: there were tokens, but the server's parser left nothing
+    STOPPED: "incomplete",
 }
-STOPPED = "none; usually the model has repeated itself"
 
 
 def to_wire(
@@ -102,11 +103,10 @@ def from_wire(response: Json) -> Assistant:
         reason = "swallowed"
     if not response.get("done"):
         reason = STOPPED
-    return Assistant(
+    reply = Assistant(
         text,
         message.get("thinking") or "",
         calls,
-        **ended(reason, REASONS, calls),
         usage=Usage(
             count(response, "prompt_eval_count"),
             output_tokens,
@@ -115,6 +115,7 @@ def from_wire(response: Json) -> Assistant:
         model=response.get("model", ""),
         native={"role": "assistant", "content": "", **filled(**message)},
     )
+    return ended(reply, reason, REASONS)
 
 
 class Fold:

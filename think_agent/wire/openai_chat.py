@@ -87,17 +87,15 @@ def from_wire(response: Json) -> Assistant:
     message = _plain(choice.get("message") or {})  # Azure leaves out what it has filtered
     if "refusal" in message:
         reason = "content_filter"
-    calls = function_calls(message)
-    usage = openai_usage(response.get("usage"), "prompt", "completion")
-    return Assistant(
+    reply = Assistant(
         *_texts(message),
-        calls,
-        **ended(reason, STOPPED, calls, usage, message.get("refusal")),
-        usage=usage,
+        function_calls(message),
+        usage=openai_usage(response.get("usage"), "prompt", "completion"),
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
     )
+    return ended(reply, reason, STOPPED, message.get("refusal"))
 
 
 def _plain(message: Json) -> Json:
