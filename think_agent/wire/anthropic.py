@@ -16,7 +16,7 @@ Rule 4: `cache_control` marks what the cache keeps for later requests. One mark 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .chat import joined
+from .chat import joined, text_of
 from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
@@ -71,24 +71,21 @@ def to_wire(
     budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
-    system = _blocks(User(request.system))
-    tools = _tools(request, strict)
-    # Rule 1: what was signed under something else goes back without its thinking.
-    under: str | None = signed_under({"model": model, "system": system, "tools": tools})
     if drop_block:
         thinking = {"type": "adaptive", **thinking, **DROP_BLOCK}
-        under = None
-    messages, end = _messages(request, host, under)
+    system = _blocks(User(request.system))
     body = filled(
         model=model,
         max_tokens=max(settings.max_output_tokens or 0, budget + 1),
         system=system,
-        messages=messages,
-        tools=tools,
+        tools=_tools(request, strict),
         tool_choice=_choice(request),
         thinking=thinking,
         output_config=output,
     )
+    # Rule 1: what was signed under something else goes back without its thinking.
+    under = None if drop_block else signed_under(body)
+    body["messages"], end = _messages(request, host, under)
     if cache:
         for marked in [body, end, *system]:  # rule 4; on the body it marks the last block
             marked["cache_control"] = MARK
@@ -179,19 +176,14 @@ def _blocks(message: Spoken) -> list[Json]:
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
+    blocks = response["content"]
     content = []
-    text = ""
-    thinking = ""
     calls = []
-    signatures = [block.get("signature", block.get("data")) for block in response["content"]]
-    for number, block in enumerate(response["content"]):
+    signatures = [block.get("signature", block.get("data")) for block in blocks]
+    for number, block in enumerate(blocks):
         match block["type"]:
-            case "text":
-                text += block["text"]
-                if not (block["text"].strip() or any(signatures[number:])):
-                    continue  # the API refuses blank text, even its own, behind the last signature
-            case "thinking":
-                thinking += block["thinking"]
+            case "text" if not (block["text"].strip() or any(signatures[number:])):
+                continue  # the API refuses blank text, even its own, behind the last signature
             case "tool_use":  # calls of the server's own tools have other types
                 call = ToolCall(block["id"], block["name"], arguments_of(block["input"]))
                 calls.append(call)
@@ -209,23 +201,17 @@ def from_wire(response: Json) -> Assistant:
         written_tokens=written,
         reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
     )
-    return Assistant(
-        text,
-        thinking,
+    reply = Assistant(
+        text_of(blocks),
+        text_of(blocks, "thinking"),
         tuple(calls),
-        **ended(
-            response.get("stop_reason"),
-            STOPPED,
-            calls,
-            usage,
-            details.get("category"),
-            details.get("explanation"),
-        ),
         usage=usage,
         model=response.get("model", ""),
         native={"content": content},
         signed=any(signatures),
     )
+    reason = response.get("stop_reason")
+    return ended(reply, reason, STOPPED, details.get("category"), details.get("explanation"))
 
 
 class Fold:

@@ -14,6 +14,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
+from .chat import text_of
 from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
@@ -126,40 +127,34 @@ def from_wire(response: Json) -> Assistant:
     for item in items:
         match item["type"]:
             case "message" if item.get("phase") == "commentary":  # rule 3
-                asides.append("".join(_texts(item)))
+                asides.append(text_of(item["content"]))
             case "message":
-                text += "".join(_texts(item))
-                refusal += _refusal(item)
-                if refusal:
-                    reason = "content_filter"
+                text += text_of(item["content"])
+                refusal += text_of(item["content"], "refusal")
             case "reasoning":
-                thoughts += _texts(item)
+                thoughts += _thoughts(item)
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
-    usage = openai_usage(response.get("usage"), "input", "output")
-    return Assistant(
-        text,
+    if refusal:
+        reason = "content_filter"
+    reply = Assistant(
+        text + refusal,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        **ended(reason, STOPPED, calls, usage, refusal),
-        usage=usage,
+        usage=openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
+    return ended(reply, reason, STOPPED, refusal)
 
 
-def _refusal(item: Json) -> str:
-    """The model's words in a message, where it refused."""
-    return "".join([part.get("refusal", "") for part in item["content"]])
-
-
-def _texts(item: Json) -> list[str]:
+def _thoughts(item: Json) -> list[str]:
     parts = [*item.get("summary", ()), *(item.get("content") or ())]
-    return [part.get("text", part.get("refusal", "")) for part in parts]
+    return [part["text"] for part in parts]
 
 
 class Fold:
