@@ -16,8 +16,7 @@ Rule 4: `cache_control` marks what the cache keeps for later requests. One mark 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .chat import joined, text_of
-from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended
+from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended, joined, text_of
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -220,28 +219,25 @@ class Fold:
     ended = False
 
     def __init__(self) -> None:
-        self._message: Json = {}
+        self._pieces: list[Json] = []  # of the message, without its blocks
         self._blocks: dict[int, list[Json]] = {}  # how each began, and its deltas
         self._calls: dict[int, CallReader] = {}
 
     def feed(self, event: Json) -> list[Delta]:
         match event["type"]:
             case "message_start":
-                self._message |= event["message"]
+                self._pieces.append(event["message"])
             case "content_block_start":
                 start = event["content_block"]
                 self._blocks[event["index"]] = [start]
                 if start["type"] == "tool_use":
-                    reader = CallReader(start["name"], len(self._calls))
-                    self._calls[event["index"]] = reader
-                    return reader.feed("")
+                    self._calls[event["index"]] = CallReader(start["name"], len(self._calls))
             case "content_block_delta":
                 return self._add(event["index"], event["delta"])
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
-                usage = self._message.get("usage") or {}
                 changed = filled(**event.get("usage") or {})
-                self._message |= {**event["delta"], "usage": usage | changed}
+                self._pieces.append({**event["delta"], "usage": changed})
             case "message_stop":
                 self.ended = True
         return []
@@ -253,8 +249,8 @@ class Fold:
         return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
 
     def result(self) -> Json:
-        content = [_whole(pieces) for pieces in self._blocks.values()]
-        message = {**self._message, "content": content}
+        message = joined(self._pieces)
+        message["content"] = [_whole(pieces) for pieces in self._blocks.values()]
         if not self.ended:
             message["stop_reason"] = BROKEN_OFF
         return message

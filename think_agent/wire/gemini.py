@@ -9,6 +9,8 @@ Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its fi
 Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
+from dataclasses import replace
+
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
@@ -84,7 +86,7 @@ def _reasoning(settings: Settings, model: str) -> Json:
         return {}
     # "minimal" is the lowest level.
     wire: Json = {"thinkingLevel": {"off": "minimal"}.get(reasoning, reasoning)}
-    if model.startswith("gemini-2"):
+    if "gemini-2" in model:
         wire = {"thinkingBudget": BUDGETS[reasoning]}
     if reasoning != "off":
         wire["includeThoughts"] = True
@@ -148,24 +150,12 @@ def from_wire(response: Json) -> Assistant:
     if not candidates:  # rule 4
         raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(candidates)
-    text = ""
-    thinking = ""
-    calls = []
     parts = _parts(candidate)
-    for part in parts:
-        if part.get("thought"):
-            thinking += part.get("text", "")
-        else:
-            text += part.get("text", "")
-        if "functionCall" in part:
-            call = part["functionCall"]
-            arguments = arguments_of(call.get("args"))
-            calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
-
+    reply = _said(parts)
     reason = candidate.get("finishReason")
     mistake = candidate.get("finishMessage", "")
     if reason == "MALFORMED_FUNCTION_CALL":
-        text = ""  # it may be part of the call
+        reply = replace(reply, text="")  # it may be part of the call
 
     counts = response.get("usageMetadata")
     thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
@@ -175,10 +165,8 @@ def from_wire(response: Json) -> Assistant:
         cached_tokens=count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-    reply = Assistant(
-        text,
-        thinking,
-        tuple(calls),
+    reply = replace(
+        reply,
         mistake=mistake,
         usage=usage,
         model=response.get("modelVersion", ""),
@@ -186,6 +174,23 @@ def from_wire(response: Json) -> Assistant:
         signed=any("thoughtSignature" in part for part in parts),
     )
     return ended(reply, reason, STOPPED, reason, mistake)
+
+
+def _said(parts: list[Json]) -> Assistant:
+    """What is said in these parts."""
+    text = ""
+    thinking = ""
+    calls = []
+    for part in parts:
+        match part:
+            case {"functionCall": call}:
+                arguments = arguments_of(call.get("args"))
+                calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
+            case {"thought": True, "text": words}:
+                thinking += words
+            case {"text": words}:
+                text += words
+    return Assistant(text, thinking, tuple(calls))
 
 
 def _parts(candidate: Json) -> list[Json]:
@@ -208,12 +213,12 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._response |= event  # the last token counts are the right ones
-        candidate = first_choice(event.get("candidates") or [])
+        candidate = first_choice(event.get("candidates"))
         self._candidate |= filled(**candidate)
         deltas = []
         for part in _parts(candidate):
             self._add(part)
-            reply = from_wire({"candidates": [{"content": {"parts": [part]}}]})
+            reply = _said([part])
             deltas += deltas_of(reply, self._calls)
             self._calls += len(reply.tool_calls)
         return deltas

@@ -7,6 +7,7 @@ Rule 2: a reply is whole unless its stop reason is known to mean something else 
         counted. A stream that ends before its end is not (`BROKEN_OFF`).
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "tool_use")  # stop reasons
 BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
 REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
 ASK_FOR_NOTES = "the instructions ask for the model's reasoning; ask for working notes instead"
+WHOLE = ("id", "type", "role", "name", "format")  # fields that do not come in pieces
 
 
 class ErrorAnswer(Exception):
@@ -74,9 +76,9 @@ def _is_complete(reply: Assistant, reason: Any) -> bool:
     return all(isinstance(call.arguments, dict) for call in reply.tool_calls)
 
 
-def first_choice(choices: list[Json]) -> Json:
+def first_choice(choices: list[Json] | None) -> Json:
     """The choice with index 0: one reply is one choice, however many a server sends."""
-    for choice in choices:
+    for choice in choices or ():
         if not choice.get("index"):
             return choice
     return {}
@@ -125,3 +127,42 @@ def openai_usage(usage: Any, input: str, output: str) -> Usage:
         written_tokens=count(usage, details, "cache_write_tokens"),
         reasoning_tokens=count(usage, f"{output}_tokens_details", "reasoning_tokens"),
     )
+
+
+def text_of(content: Any, kind: str = "text") -> str:
+    """The text of a content. If that is a list of parts, the text of those of a `kind`."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join([text_of(part.get(kind)) for part in content])
+
+
+def joined(pieces: list[Json]) -> Json:
+    """A message, or a part of one, made of its pieces in a stream."""
+    fields: defaultdict[str, list[Any]] = defaultdict(list)
+    for piece in pieces:
+        for key, value in piece.items():
+            fields[key].append(value)
+    return {key: _joined(key, values) for key, values in fields.items()}
+
+
+def _joined(key: str, values: list[Any]) -> Any:
+    """Names and ids are whole in the first piece. Texts, lists and objects are joined. Of anything
+    else the last value counts. (Mistral sends its thoughts as a list of parts, then the answer as a
+    text.)
+    """
+    if key in WHOLE:
+        return values[0]
+    if isinstance(values[0], dict):
+        return joined(values)
+    text = ""
+    parts = []
+    for value in values:
+        if isinstance(value, str):
+            text += value
+        elif isinstance(value, list):
+            parts += value
+    if not parts:
+        return text or values[-1]
+    if text:
+        parts.append({"type": "text", "text": text})
+    return parts

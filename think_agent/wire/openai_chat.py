@@ -15,8 +15,17 @@ from ..messages import Assistant, Force, Json
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
-from .chat import chat_messages, function_calls, joined, text_of
-from .incoming import BROKEN_OFF, ErrorAnswer, deltas_of, ended, first_choice, openai_usage
+from .chat import chat_messages, function_calls
+from .incoming import (
+    BROKEN_OFF,
+    ErrorAnswer,
+    deltas_of,
+    ended,
+    first_choice,
+    joined,
+    openai_usage,
+    text_of,
+)
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
 from .settings import Settings
@@ -132,7 +141,7 @@ class Fold:
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
-        choices = chunk.get("choices") or []
+        choices = chunk.get("choices")
         choice = first_choice(choices)
         self._choice |= filled(**choice)
         # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
@@ -151,7 +160,7 @@ class Fold:
         piece = {**piece}
         function = piece.get("function", {})
         marks = {piece.pop("index", None), piece.get("id"), function.get("name")}
-        if not self._calls or marks - self._marks:
+        if marks - self._marks:
             self._marks = {None, "", *marks}
             self._reader = CallReader(function["name"], len(self._calls))
             self._calls.append([{"type": "function"}])

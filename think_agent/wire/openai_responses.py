@@ -14,8 +14,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .chat import text_of
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage, text_of
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -164,7 +163,7 @@ class Fold:
     _commented = False
 
     def __init__(self) -> None:
-        self._response: Json = {}
+        self._response: Json = {"status": BROKEN_OFF}  # until its end has come
         self._items: dict[int, Json] = {}  # by `output_index`; a message with its text so far
         self._calls: dict[int, CallReader] = {}
 
@@ -172,7 +171,7 @@ class Fold:
         index = event.get("output_index", 0)
         match event["type"]:
             case "response.output_item.added":
-                return self._begin(index, event["item"])
+                self._begin(index, event["item"])
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._add_text(index, event["delta"])
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
@@ -188,14 +187,11 @@ class Fold:
                 raise ErrorAnswer(event)
         return []
 
-    def _begin(self, index: int, item: Json) -> list[Delta]:
+    def _begin(self, index: int, item: Json) -> None:
         if item["type"] == "message":
             self._items[index] = {**item, "content": []}
-        if item["type"] != "function_call":
-            return []
-        reader = CallReader(item["name"], len(self._calls))
-        self._calls[index] = reader
-        return reader.feed("")
+        elif item["type"] == "function_call":
+            self._calls[index] = CallReader(item["name"], len(self._calls))
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         message = self._items[index]
@@ -212,6 +208,4 @@ class Fold:
         items = [self._items[index] for index in sorted(self._items)]
         if not items:  # some servers send them only at the end
             items = self._response.get("output", [])
-        if not self.ended:
-            self._response = {"status": BROKEN_OFF}
         return {**self._response, "output": items}
