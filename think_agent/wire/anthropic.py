@@ -66,8 +66,6 @@ def to_wire(
         output["effort"] = settings.reasoning
     if not thinking:
         thinking = usual
-    # The API requires a bound, and it must be above the budget for thinking.
-    budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     if drop_block:
@@ -75,7 +73,8 @@ def to_wire(
     system = _blocks(User(request.system))
     body = filled(
         model=model,
-        max_tokens=max(settings.max_output_tokens or 0, budget + 1),
+        # The API requires a bound, and it must be above the budget for thinking.
+        max_tokens=max(settings.max_output_tokens or 0, thinking.get("budget_tokens", 0) + 1),
         system=system,
         tools=_tools(request, strict),
         tool_choice=_choice(request),
@@ -147,16 +146,20 @@ def _messages(request: Request, host: str, signed_under: str | None) -> tuple[li
 
 
 def _blocks(message: Spoken) -> list[Json]:
-    if isinstance(message, ToolResult):
-        content = message.content
-        if not content.strip():
-            content = "(empty)"  # the API refuses an error without content
-        block: Json = {"type": "tool_result", "tool_use_id": message.call_id, "content": content}
-        if message.is_error:
-            block["is_error"] = True
-        return [block]
-    if isinstance(message, Assistant) and message.native is not None:
-        return [*message.native["content"]]
+    match message:
+        case Assistant(native={"content": own}):
+            return [*own]
+        case ToolResult(content=content):
+            if not content.strip():
+                content = "(empty)"  # the API refuses an error without content
+            block: Json = {
+                "type": "tool_result",
+                "tool_use_id": message.call_id,
+                "content": content,
+            }
+            if message.is_error:
+                block["is_error"] = True
+            return [block]
     blocks: list[Json] = []
     if message.text.strip():
         blocks.append({"type": "text", "text": message.text})

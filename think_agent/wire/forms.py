@@ -12,13 +12,12 @@ Rule 4: what a server's parser does to a form is undone. It may take a thought f
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pydantic_core
 
 from ..messages import (
-    CARRIED,
     THINK_NAME,
     Assistant,
     Force,
@@ -32,7 +31,7 @@ from ..model import Request
 from ..streaming import Delta, whole_call
 from ..text import json_text
 from .json_reading import json_at, json_value
-from .pieces import JsonReader
+from .pieces import CallReader, JsonReader
 
 TEXT: Json = {"type": "string"}
 SIGNAL = "should_continue"
@@ -90,20 +89,30 @@ def _thought(parameters: Json, *, with_signal: bool) -> Json:
 # Reading.
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The value in a reply, None if there is none, and its JSON. `is_lost`: the end is missing."""
 
     value: Any
     text: str = ""
     is_lost: bool = False
 
+    def fits(self, form: Json) -> bool:
+        """Has the value the form, as far as its keys say? Some may be missing if the end is."""
+        if form == TEXT:
+            return isinstance(self.value, str)
+        if not isinstance(self.value, dict):
+            return False
+        keys: set[str] = set(form.get("properties", {}))
+        if self.is_lost:
+            return self.value.keys() <= keys
+        return self.value.keys() == keys
+
 
 def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
     """`reply` to a request for a form as what it means (rules 3 and 4)."""
     is_thought = request.tool_choice != "none"
     found = _found(reply)
-    if not _fits(found.value, form, is_lost=found.is_lost):
+    if not found.fits(form):
         return replace(reply, enforced="ignored" if reply.is_usable else None)
     if found.is_lost and reply.is_usable:  # else the server has said why it is cut
         reason = "malformed" if is_thought else "incomplete"
@@ -140,16 +149,6 @@ def _found(reply: Assistant) -> Found:
     return Found(None)
 
 
-def _fits(value: Any, form: Json, *, is_lost: bool = False) -> bool:
-    """Has a value the form, as far as its keys say? With `is_lost`, keys may be missing."""
-    if form == TEXT:
-        return isinstance(value, str)
-    if not isinstance(value, dict):
-        return False
-    keys: set[str] = set(form.get("properties", {}))
-    return value.keys() == keys or (is_lost and value.keys() < keys)
-
-
 # Streaming.
 
 
@@ -163,12 +162,8 @@ class FormReader:
     def __init__(self, request: Request, form: Json) -> None:
         self._form = form
         self._is_thought = request.tool_choice != "none"
-        self._sign = ""  # the first character of a form that is read as it arrives
-        if form == TEXT:
-            self._sign = '"'
-        elif self._is_thought:
-            self._sign = "{"
-        self._json = JsonReader()
+        self._call = CallReader(THINK_NAME)
+        self._string = JsonReader()
 
     def feed(self, delta: Delta) -> list[Delta]:
         """The Deltas of the next Delta of the reply."""
@@ -176,19 +171,17 @@ class FormReader:
             return self._answer(delta)
         if delta.kind == "call" and self._is_thought:  # the server may have taken it for one
             value = json_value(delta.text)
-            if _fits(value, self._form):
+            if Found(value).fits(self._form):
                 return whole_call(THINK_NAME, value)
         return [delta]
 
     def _answer(self, delta: Delta) -> list[Delta]:
         if not self._first:
             self._first = delta.text.strip()[:1]
-        if self._first not in ("", self._sign):
-            return [delta]
-        deltas = []
-        for key, text in self._json.feed(delta.text):
-            if key == "":
-                deltas.append(Delta("answer", text))
-            elif key == CARRIED and self._is_thought:
-                deltas.append(Delta("thought", text, THINK_NAME))
-        return deltas
+        if not self._first:
+            return []
+        if self._first == "{" and self._is_thought:
+            return self._call.feed(delta.text)
+        if self._first == '"' and self._form == TEXT:
+            return [Delta("answer", text) for _, text in self._string.feed(delta.text)]
+        return [delta]

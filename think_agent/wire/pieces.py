@@ -30,7 +30,7 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts[:-1]) for parts in forms if parts[1:]]
+        begun += [_begun(parts) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
     flags |= re.MULTILINE
@@ -38,11 +38,11 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """A pattern for the first parts, as many as there are."""
-    first, *others = parts
-    if not others:
-        return first
-    return f"{first}(?:{_begun(others)})?"
+    """A pattern for the first parts, as many as there are, but without the last one."""
+    pattern = ""
+    for part in reversed(parts[:-1]):
+        pattern = f"(?:{part}{pattern})?"
+    return pattern
 
 
 class Splitter:
