@@ -227,16 +227,21 @@ class Fold:
         self._calls: dict[int, CallReader] = {}
 
     def feed(self, event: Json) -> list[Delta]:
+        index = event.get("index", 0)
         match event["type"]:
             case "message_start":
                 self._pieces.append(event["message"])
             case "content_block_start":
                 start = event["content_block"]
-                self._blocks[event["index"]] = [start]
+                self._blocks[index] = [start]
                 if start["type"] == "tool_use":
-                    self._calls[event["index"]] = CallReader(start["name"], len(self._calls))
+                    self._calls[index] = CallReader(start["name"], len(self._calls))
             case "content_block_delta":
-                return self._add(event["index"], event["delta"])
+                delta = event["delta"]
+                self._blocks[index].append(delta)
+                if "partial_json" in delta and index in self._calls:
+                    return self._calls[index].feed(delta["partial_json"])
+                return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
                 changed = filled(**event.get("usage") or {})
@@ -244,12 +249,6 @@ class Fold:
             case "message_stop":
                 self.ended = True
         return []
-
-    def _add(self, index: int, delta: Json) -> list[Delta]:
-        self._blocks[index].append(delta)
-        if "partial_json" in delta and index in self._calls:
-            return self._calls[index].feed(delta["partial_json"])
-        return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
 
     def result(self) -> Json:
         message = joined(self._pieces)

@@ -41,17 +41,16 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
     if not reply.tool_calls:
         return wire
     written = iter(wire.get("tool_calls", ()))
-    calls = [_call(call, next(written, NEW_CALL), is_ollama) for call in reply.tool_calls]
+    calls = []
+    for call in reply.tool_calls:
+        own = next(written, NEW_CALL)
+        function = {**own["function"], "name": call.name}
+        if is_ollama:
+            function["arguments"] = arguments_object(call)
+        else:
+            function["arguments"] = arguments_text(call, function.get("arguments"))
+        calls.append({**own, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
-
-
-def _call(call: ToolCall, written: Json, is_ollama: bool) -> Json:
-    function = {**written["function"], "name": call.name}
-    if is_ollama:
-        function["arguments"] = arguments_object(call)
-    else:
-        function["arguments"] = arguments_text(call, function.get("arguments"))
-    return {**written, "id": call.id, "function": function}
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:

@@ -217,22 +217,19 @@ class Fold:
         self._candidate |= filled(**candidate)
         deltas = []
         for part in _parts(candidate):
-            self._add(part)
+            # Pieces of plain text are joined. A part with a signature, even an empty one, has to
+            # go back as it came.
+            last = self._parts[-1]
+            is_alike = part.keys() == last.keys() <= {"text", "thought"}
+            if is_alike and part.get("thought") == last.get("thought"):
+                last["text"] += part["text"]
+            elif part != {"text": ""}:
+                self._parts.append({**part})
+
             reply = _said([part])
             deltas += deltas_of(reply, self._calls)
             self._calls += len(reply.tool_calls)
         return deltas
-
-    def _add(self, part: Json) -> None:
-        """Pieces of plain text are joined. A part with a signature, even an empty one, has to go
-        back as it came.
-        """
-        last = self._parts[-1]
-        is_alike = part.keys() == last.keys() <= {"text", "thought"}
-        if is_alike and part.get("thought") == last.get("thought"):
-            last["text"] += part["text"]
-        elif part != {"text": ""}:
-            self._parts.append({**part})
 
     def result(self) -> Json:
         self.ended = "finishReason" in self._candidate

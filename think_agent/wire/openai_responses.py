@@ -171,7 +171,11 @@ class Fold:
         index = event.get("output_index", 0)
         match event["type"]:
             case "response.output_item.added":
-                self._begin(index, event["item"])
+                item = event["item"]
+                if item["type"] == "message":
+                    self._items[index] = {**item, "content": []}
+                elif item["type"] == "function_call":
+                    self._calls[index] = CallReader(item["name"], len(self._calls))
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._add_text(index, event["delta"])
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
@@ -186,12 +190,6 @@ class Fold:
             case "error":
                 raise ErrorAnswer(event)
         return []
-
-    def _begin(self, index: int, item: Json) -> None:
-        if item["type"] == "message":
-            self._items[index] = {**item, "content": []}
-        elif item["type"] == "function_call":
-            self._calls[index] = CallReader(item["name"], len(self._calls))
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         message = self._items[index]
