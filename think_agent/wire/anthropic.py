@@ -252,15 +252,13 @@ class Fold:
 
     def result(self) -> Json:
         message = joined(self._pieces)
-        message["content"] = [_whole(pieces) for pieces in self._blocks.values()]
+        message["content"] = []
+        for pieces in self._blocks.values():
+            found = joined(pieces)  # rule 3: of these, the keys that it began with
+            block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
+            if found.get("partial_json"):  # it is empty for a call without arguments
+                block["input"] = arguments_of(found["partial_json"])
+            message["content"].append(block)
         if not self.ended:
             message["stop_reason"] = BROKEN_OFF
         return message
-
-
-def _whole(pieces: list[Json]) -> Json:
-    found = joined(pieces)  # rule 3: of these, the keys that it began with
-    block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
-    if found.get("partial_json"):  # it is empty for a call without arguments
-        block["input"] = arguments_of(found["partial_json"])
-    return block

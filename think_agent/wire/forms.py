@@ -56,22 +56,20 @@ def form_of(request: Request) -> Json | None:
 def has_acted(messages: Sequence[Spoken]) -> bool:
     """Did an action run since the person spoke?"""
     for message in reversed(messages):
-        if isinstance(message, User) and message.kind == "person":
-            return False
-        if isinstance(message, ToolResult) and message.name != THINK_NAME and not message.refused:
-            return True
+        match message:
+            case User(kind="person"):
+                return False
+            case ToolResult(name=name, refused="") if name != THINK_NAME:
+                return True
     return False
 
 
 def has_ignored(messages: Sequence[Spoken], host: str) -> bool:
     """Did a reply from `host` ignore its tool choice?"""
     for message in messages:
-        if (
-            isinstance(message, Assistant)
-            and message.host == host
-            and message.enforced == "ignored"
-        ):
-            return True
+        match message:
+            case Assistant(enforced="ignored") if message.host == host:
+                return True
     return False
 
 

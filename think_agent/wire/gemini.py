@@ -150,7 +150,7 @@ def from_wire(response: Json) -> Assistant:
     if not candidates:  # rule 4
         raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(candidates)
-    parts = _parts(candidate)
+    parts = candidate.get("content", {}).get("parts", [])
     reply = _said(parts)
     reason = candidate.get("finishReason")
     mistake = candidate.get("finishMessage", "")
@@ -193,11 +193,6 @@ def _said(parts: list[Json]) -> Assistant:
     return Assistant(text, thinking, tuple(calls))
 
 
-def _parts(candidate: Json) -> list[Json]:
-    content = candidate.get("content") or {}
-    return content.get("parts") or []
-
-
 class Fold:
     """Accumulates the chunks of a stream into one response. Each chunk is a small response; calls
     come whole. A finish reason may come in the middle: the stream ends when no more chunks come.
@@ -216,7 +211,7 @@ class Fold:
         candidate = first_choice(event.get("candidates"))
         self._candidate |= filled(**candidate)
         deltas = []
-        for part in _parts(candidate):
+        for part in candidate.get("content", {}).get("parts", ()):
             # Pieces of plain text are joined. A part with a signature, even an empty one, has to
             # go back as it came.
             last = self._parts[-1]

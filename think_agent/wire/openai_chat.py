@@ -176,7 +176,7 @@ class Fold:
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
         for piece in message.get("reasoning_details", []):
-            entries[piece.get("type"), piece.get("index")].append(filled(**piece))
+            entries[piece.get("type"), piece.get("index")].append(piece)
         message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}

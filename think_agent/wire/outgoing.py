@@ -119,11 +119,8 @@ def _sent(
         results.append(result)
     if short_ids or not goes_back:
         reply = replace(reply, tool_calls=tuple(calls))
-    if not goes_back:
-        text = reply.text
-        if reply.commentary:  # only OpenAI keeps it apart from the text
-            text = f"{reply.commentary}\n\n{text}".strip()
-        reply = replace(reply, text=text, commentary="", native=None)
+    if not goes_back:  # only OpenAI knows a commentary
+        reply = replace(reply, text=reply.words, commentary="", native=None)
     return [reply, *results]
 
 
