@@ -28,9 +28,9 @@ from ..messages import (
     User,
 )
 from ..model import Request
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
 from ..text import json_text
-from .json_reading import json_at, json_value
+from .json_reading import json_at
 from .pieces import CallReader, JsonReader
 
 TEXT: Json = {"type": "string"}
@@ -151,8 +151,8 @@ def _found(reply: Assistant) -> Found:
 
 
 class FormReader:
-    """Makes what a watcher may see of a form, while it arrives. A reply that does not begin like
-    the form is passed on as it is.
+    """Makes what a watcher may see of a form, while it arrives. A text that does not begin like the
+    form is passed on as it is. A call is not shown before the reply has been read.
     """
 
     _first = ""  # the first character of the reply
@@ -167,10 +167,8 @@ class FormReader:
         """The Deltas of the next Delta of the reply."""
         if delta.kind == "answer":
             return self._answer(delta)
-        if delta.kind == "call" and self._is_thought:  # the server may have taken it for one
-            value = json_value(delta.text)
-            if Found(value).fits(self._form):
-                return whole_call(THINK_NAME, value)
+        if delta.kind == "call":  # the server may have taken the thought for one
+            return []
         return [delta]
 
     def _answer(self, delta: Delta) -> list[Delta]:
