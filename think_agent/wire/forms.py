@@ -165,13 +165,11 @@ class FormReader:
 
     def feed(self, delta: Delta) -> list[Delta]:
         """The Deltas of the next Delta of the reply."""
-        if delta.kind == "answer":
-            return self._answer(delta)
         if delta.kind == "call":  # the server may have taken the thought for one
             return []
-        return [delta]
+        if delta.kind != "answer":
+            return [delta]
 
-    def _answer(self, delta: Delta) -> list[Delta]:
         if not self._first:
             self._first = delta.text.strip()[:1]
         if not self._first:

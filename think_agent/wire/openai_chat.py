@@ -151,21 +151,18 @@ class Fold:
         piece = _plain(choice.get("delta") or {})
         self._pieces.append(piece)
         deltas = deltas_of(Assistant(*_texts(piece)))
-        for call in piece.get("tool_calls", ()):
-            deltas += self._add(call)
+        for part in piece.get("tool_calls", ()):
+            call = {**part}
+            function = call.get("function", {})
+            # Not the index alone: some servers give all calls the same one.
+            marks = {call.pop("index", None), call.get("id"), function.get("name")}
+            if marks - self._marks:
+                self._marks = {None, "", *marks}
+                self._reader = CallReader(function["name"], len(self._calls))
+                self._calls.append([{"type": "function"}])
+            self._calls[-1].append(call)
+            deltas += self._reader.feed(function.get("arguments") or "")
         return deltas
-
-    def _add(self, piece: Json) -> list[Delta]:
-        """Add a piece of a call. Some servers give all calls the same index."""
-        piece = {**piece}
-        function = piece.get("function", {})
-        marks = {piece.pop("index", None), piece.get("id"), function.get("name")}
-        if marks - self._marks:
-            self._marks = {None, "", *marks}
-            self._reader = CallReader(function["name"], len(self._calls))
-            self._calls.append([{"type": "function"}])
-        self._calls[-1].append(piece)
-        return self._reader.feed(function.get("arguments") or "")
 
     def result(self) -> Json:
         message = joined(self._pieces)
