@@ -68,22 +68,25 @@ def to_wire(
         thinking = usual
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
+    system = _blocks(User(request.system))
+    tools = _tools(request, strict)
+    # Rule 1: what was signed under something else goes back without its thinking.
+    under: str | None = signed_under({"model": model, "system": system, "tools": tools})
     if drop_block:
         thinking = {"type": "adaptive", **thinking, **DROP_BLOCK}
-    system = _blocks(User(request.system))
+        under = None
+    messages, end = _messages(request, host, under)
     body = filled(
         model=model,
         # The API requires a bound, and it must be above the budget for thinking.
         max_tokens=max(settings.max_output_tokens or 0, thinking.get("budget_tokens", 0) + 1),
         system=system,
-        tools=_tools(request, strict),
+        messages=messages,
+        tools=tools,
         tool_choice=_choice(request),
         thinking=thinking,
         output_config=output,
     )
-    # Rule 1: what was signed under something else goes back without its thinking.
-    under = None if drop_block else signed_under(body)
-    body["messages"], end = _messages(request, host, under)
     if cache:
         for marked in [body, end, *system]:  # rule 4; on the body it marks the last block
             marked["cache_control"] = MARK
