@@ -17,16 +17,7 @@ from typing import Any, NamedTuple
 
 import pydantic_core
 
-from ..messages import (
-    THINK_NAME,
-    Assistant,
-    Force,
-    Json,
-    Spoken,
-    ToolCall,
-    ToolResult,
-    User,
-)
+from ..messages import THINK_NAME, Assistant, Force, Json, Spoken, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text

@@ -151,11 +151,11 @@ def from_wire(response: Json) -> Assistant:
         raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(candidates)
     parts = candidate.get("content", {}).get("parts", [])
-    reply = _said(parts)
+    said = _said(parts)
     reason = candidate.get("finishReason")
     mistake = candidate.get("finishMessage", "")
     if reason == "MALFORMED_FUNCTION_CALL":
-        reply = replace(reply, text="")  # it may be part of the call
+        said = replace(said, text="")  # it may be part of the call
 
     counts = response.get("usageMetadata")
     thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
@@ -166,7 +166,7 @@ def from_wire(response: Json) -> Assistant:
         reasoning_tokens=thoughts,
     )
     reply = replace(
-        reply,
+        said,
         mistake=mistake,
         usage=usage,
         model=response.get("modelVersion", ""),

@@ -95,7 +95,7 @@ def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, A
         if isinstance(message, (User, Assistant)):
             answered: Answered = []
             said.append((message, answered))
-        elif isinstance(message, ToolResult) and call is not None:
+        elif isinstance(message, ToolResult) and call:
             answered.append((call, message))
     return said
 

@@ -117,8 +117,6 @@ class JsonReader:
                 return
             if raw == '"':
                 self._in_string = not self._in_string
-                if not self._in_string:
-                    self._in_key = True  # until a colon comes
             elif self._in_string and self._depth <= 1:
                 text = _decoded(kind, raw)
                 if self._in_key:
