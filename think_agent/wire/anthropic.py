@@ -16,8 +16,7 @@ Rule 4: `cache_control` marks what the cache keeps for later requests. One mark 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .chat import joined
-from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended
+from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended, joined, text_of
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -67,8 +66,6 @@ def to_wire(
         output["effort"] = settings.reasoning
     if not thinking:
         thinking = usual
-    # The API requires a bound, and it must be above the budget for thinking.
-    budget = thinking.get("budget_tokens", 0)
     if request.output_schema is not None:
         output["format"] = {"type": "json_schema", "schema": request.output_schema}
     system = _blocks(User(request.system))
@@ -81,7 +78,8 @@ def to_wire(
     messages, end = _messages(request, host, under)
     body = filled(
         model=model,
-        max_tokens=max(settings.max_output_tokens or 0, budget + 1),
+        # The API requires a bound, and it must be above the budget for thinking.
+        max_tokens=max(settings.max_output_tokens or 0, thinking.get("budget_tokens", 0) + 1),
         system=system,
         messages=messages,
         tools=tools,
@@ -151,16 +149,20 @@ def _messages(request: Request, host: str, signed_under: str | None) -> tuple[li
 
 
 def _blocks(message: Spoken) -> list[Json]:
-    if isinstance(message, ToolResult):
-        content = message.content
-        if not content.strip():
-            content = "(empty)"  # the API refuses an error without content
-        block: Json = {"type": "tool_result", "tool_use_id": message.call_id, "content": content}
-        if message.is_error:
-            block["is_error"] = True
-        return [block]
-    if isinstance(message, Assistant) and message.native is not None:
-        return [*message.native["content"]]
+    match message:
+        case Assistant(native={"content": own}):
+            return [*own]
+        case ToolResult(content=content):
+            if not content.strip():
+                content = "(empty)"  # the API refuses an error without content
+            block: Json = {
+                "type": "tool_result",
+                "tool_use_id": message.call_id,
+                "content": content,
+            }
+            if message.is_error:
+                block["is_error"] = True
+            return [block]
     blocks: list[Json] = []
     if message.text.strip():
         blocks.append({"type": "text", "text": message.text})
@@ -179,19 +181,14 @@ def _blocks(message: Spoken) -> list[Json]:
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
+    blocks = response["content"]
     content = []
-    text = ""
-    thinking = ""
     calls = []
-    signatures = [block.get("signature", block.get("data")) for block in response["content"]]
-    for number, block in enumerate(response["content"]):
+    signatures = [block.get("signature", block.get("data")) for block in blocks]
+    for number, block in enumerate(blocks):
         match block["type"]:
-            case "text":
-                text += block["text"]
-                if not (block["text"].strip() or any(signatures[number:])):
-                    continue  # the API refuses blank text, even its own, behind the last signature
-            case "thinking":
-                thinking += block["thinking"]
+            case "text" if not (block["text"].strip() or any(signatures[number:])):
+                continue  # the API refuses blank text, even its own, behind the last signature
             case "tool_use":  # calls of the server's own tools have other types
                 call = ToolCall(block["id"], block["name"], arguments_of(block["input"]))
                 calls.append(call)
@@ -209,23 +206,17 @@ def from_wire(response: Json) -> Assistant:
         written_tokens=written,
         reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
     )
-    return Assistant(
-        text,
-        thinking,
+    reply = Assistant(
+        text_of(blocks),
+        text_of(blocks, "thinking"),
         tuple(calls),
-        **ended(
-            response.get("stop_reason"),
-            STOPPED,
-            calls,
-            usage,
-            details.get("category"),
-            details.get("explanation"),
-        ),
         usage=usage,
         model=response.get("model", ""),
         native={"content": content},
         signed=any(signatures),
     )
+    reason = response.get("stop_reason")
+    return ended(reply, reason, STOPPED, details.get("category"), details.get("explanation"))
 
 
 class Fold:
@@ -234,49 +225,43 @@ class Fold:
     ended = False
 
     def __init__(self) -> None:
-        self._message: Json = {}
+        self._pieces: list[Json] = []  # of the message, without its blocks
         self._blocks: dict[int, list[Json]] = {}  # how each began, and its deltas
         self._calls: dict[int, CallReader] = {}
 
     def feed(self, event: Json) -> list[Delta]:
+        index = event.get("index", 0)
         match event["type"]:
             case "message_start":
-                self._message |= event["message"]
+                self._pieces.append(event["message"])
             case "content_block_start":
                 start = event["content_block"]
-                self._blocks[event["index"]] = [start]
+                self._blocks[index] = [start]
                 if start["type"] == "tool_use":
-                    reader = CallReader(start["name"], len(self._calls))
-                    self._calls[event["index"]] = reader
-                    return reader.feed("")
+                    self._calls[index] = CallReader(start["name"], len(self._calls))
             case "content_block_delta":
-                return self._add(event["index"], event["delta"])
+                delta = event["delta"]
+                self._blocks[index].append(delta)
+                if "partial_json" in delta and index in self._calls:
+                    return self._calls[index].feed(delta["partial_json"])
+                return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
-                usage = self._message.get("usage") or {}
                 changed = filled(**event.get("usage") or {})
-                self._message |= {**event["delta"], "usage": usage | changed}
+                self._pieces.append({**event["delta"], "usage": changed})
             case "message_stop":
                 self.ended = True
         return []
 
-    def _add(self, index: int, delta: Json) -> list[Delta]:
-        self._blocks[index].append(delta)
-        if "partial_json" in delta and index in self._calls:
-            return self._calls[index].feed(delta["partial_json"])
-        return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
-
     def result(self) -> Json:
-        content = [_whole(pieces) for pieces in self._blocks.values()]
-        message = {**self._message, "content": content}
+        message = joined(self._pieces)
+        message["content"] = []
+        for pieces in self._blocks.values():
+            found = joined(pieces)  # rule 3: of these, the keys that it began with
+            block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
+            if found.get("partial_json"):  # it is empty for a call without arguments
+                block["input"] = arguments_of(found["partial_json"])
+            message["content"].append(block)
         if not self.ended:
             message["stop_reason"] = BROKEN_OFF
         return message
-
-
-def _whole(pieces: list[Json]) -> Json:
-    found = joined(pieces)  # rule 3: of these, the keys that it began with
-    block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
-    if found.get("partial_json"):  # it is empty for a call without arguments
-        block["input"] = arguments_of(found["partial_json"])
-    return block

@@ -1,15 +1,11 @@
 """What Chat Completions and Ollama's protocol share: the shape of their messages."""
 
-from collections import defaultdict
-from typing import Any
-
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
 from .incoming import arguments_of
 from .outgoing import arguments_object, arguments_text, sendable
 
 NEW_CALL: Json = {"type": "function", "function": {}}
-NAMES = ("id", "type", "role", "name", "format")
 
 
 def chat_messages(
@@ -45,17 +41,16 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
     if not reply.tool_calls:
         return wire
     written = iter(wire.get("tool_calls", ()))
-    calls = [_call(call, next(written, NEW_CALL), is_ollama) for call in reply.tool_calls]
+    calls = []
+    for call in reply.tool_calls:
+        own = next(written, NEW_CALL)
+        function = {**own["function"], "name": call.name}
+        if is_ollama:
+            function["arguments"] = arguments_object(call)
+        else:
+            function["arguments"] = arguments_text(call, function.get("arguments"))
+        calls.append({**own, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
-
-
-def _call(call: ToolCall, written: Json, is_ollama: bool) -> Json:
-    function = {**written["function"], "name": call.name}
-    if is_ollama:
-        function["arguments"] = arguments_object(call)
-    else:
-        function["arguments"] = arguments_text(call, function.get("arguments"))
-    return {**written, "id": call.id, "function": function}
 
 
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
@@ -66,42 +61,3 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
         arguments = arguments_of(function.get("arguments"))
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)
-
-
-def text_of(content: Any, kind: str = "text") -> str:
-    """The text of a content. If that is a list of parts, the text of those of a `kind`."""
-    if not isinstance(content, list):
-        return content or ""
-    return "".join([text_of(part.get(kind)) for part in content])
-
-
-def joined(pieces: list[Json]) -> Json:
-    """A message, or a part of one, made of its pieces in a stream."""
-    fields: defaultdict[str, list[Any]] = defaultdict(list)
-    for piece in pieces:
-        for key, value in piece.items():
-            fields[key].append(value)
-    return {key: _joined(key, values) for key, values in fields.items()}
-
-
-def _joined(key: str, values: list[Any]) -> Any:
-    """Names and ids are whole in the first piece. Texts, lists and objects are joined. Of anything
-    else the last value counts. (Mistral sends its thoughts as a list of parts, then the answer as a
-    text.)
-    """
-    if key in NAMES:
-        return values[0]
-    if isinstance(values[0], dict):
-        return joined(values)
-    text = ""
-    parts = []
-    for value in values:
-        if isinstance(value, str):
-            text += value
-        elif isinstance(value, list):
-            parts += value
-    if not parts:
-        return text or values[-1]
-    if text:
-        parts.append({"type": "text", "text": text})
-    return parts

@@ -10,28 +10,19 @@ Rule 4: what a server's parser does to a form is undone. It may take a thought f
         whatever tool is named in it, write a part of the reply twice, or lose the end of it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pydantic_core
 
-from ..messages import (
-    CARRIED,
-    THINK_NAME,
-    Assistant,
-    Force,
-    Json,
-    Spoken,
-    ToolCall,
-    ToolResult,
-    User,
-)
+from ..messages import THINK_NAME, Assistant, Force, Json, Spoken, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
-from .json_reading import json_at, json_value
-from .pieces import CallReader, StringReader
+from .json_reading import json_at
+from .pieces import CallReader, JsonReader
 
 TEXT: Json = {"type": "string"}
 SIGNAL = "should_continue"
@@ -56,22 +47,20 @@ def form_of(request: Request) -> Json | None:
 def has_acted(messages: Sequence[Spoken]) -> bool:
     """Did an action run since the person spoke?"""
     for message in reversed(messages):
-        if isinstance(message, User) and message.kind == "person":
-            return False
-        if isinstance(message, ToolResult) and message.name != THINK_NAME and not message.refused:
-            return True
+        match message:
+            case User(kind="person"):
+                return False
+            case ToolResult(name=name, refused="") if name != THINK_NAME:
+                return True
     return False
 
 
 def has_ignored(messages: Sequence[Spoken], host: str) -> bool:
     """Did a reply from `host` ignore its tool choice?"""
     for message in messages:
-        if (
-            isinstance(message, Assistant)
-            and message.host == host
-            and message.enforced == "ignored"
-        ):
-            return True
+        match message:
+            case Assistant(enforced="ignored") if message.host == host:
+                return True
     return False
 
 
@@ -89,112 +78,95 @@ def _thought(parameters: Json, *, with_signal: bool) -> Json:
 # Reading.
 
 
-@dataclass(frozen=True)
-class Found:
-    """The value of a reply that is in its form, and its JSON. `is_lost`: the end is missing."""
+class Found(NamedTuple):
+    """The value in a reply, None if there is none, and its JSON. `is_lost`: the end is missing."""
 
     value: Any
-    text: str
+    text: str = ""
     is_lost: bool = False
+
+    def fits(self, form: Json) -> bool:
+        """Has the value the form, as far as its keys say? Some may be missing if the end is."""
+        if form == TEXT:
+            return isinstance(self.value, str)
+        if not isinstance(self.value, dict):
+            return False
+        keys: set[str] = set(form.get("properties", {}))
+        if self.is_lost:
+            return self.value.keys() <= keys
+        return self.value.keys() == keys
 
 
 def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
     """`reply` to a request for a form as what it means (rules 3 and 4)."""
     is_thought = request.tool_choice != "none"
-    found = _found(reply, form)
-    if found is None:
+    found = _found(reply)
+    if not found.fits(form):
         return replace(reply, enforced="ignored" if reply.is_usable else None)
     if found.is_lost and reply.is_usable:  # else the server has said why it is cut
         reason = "malformed" if is_thought else "incomplete"
         reply = replace(reply, stop_reason=reason, mistake=LOST, cause=LOST)
 
+    text = found.text
+    calls: tuple[ToolCall, ...] = ()
     if is_thought:
-        call = ToolCall("", THINK_NAME, found.value)
-        reason = "tool_use" if reply.is_usable else reply.stop_reason
-        reply = replace(reply, tool_calls=(call,), stop_reason=reason)
-        return _said(reply, "")
-    text = found.value if isinstance(found.value, str) else found.text
-    return _said(replace(reply, tool_calls=()), text)
+        text = ""
+        calls = (ToolCall("", THINK_NAME, found.value),)
+        if reply.is_usable:
+            reply = replace(reply, stop_reason="tool_use")
+    elif isinstance(found.value, str):
+        text = found.value
+    native = {**reply.native, "content": text}
+    native.pop("tool_calls", None)  # they are made of `tool_calls`
+    return replace(reply, text=text, tool_calls=calls, native=native, enforced="schema")
 
 
-def _said(reply: Assistant, text: str) -> Assistant:
-    """`reply` with this text in place of its form. Its native calls are made of `tool_calls`."""
-    native = {key: value for key, value in reply.native.items() if key != "tool_calls"}
-    return replace(reply, text=text, native={**native, "content": text}, enforced="schema")
-
-
-def _found(reply: Assistant, form: Json) -> Found | None:
+def _found(reply: Assistant) -> Found:
     text = reply.text.lstrip()
     whole = json_at(text)
     if whole:
         value, end = whole
-        is_repeated = text[end:].rstrip() in text[:end]
-        if is_repeated and _fits(value, form):
+        if text[end:].rstrip() in text[:end]:  # nothing, or a part that was written twice
             return Found(value, text[:end])
-        return None
-    if len(reply.tool_calls) == 1:  # the parser may have taken the form for a call
+    elif len(reply.tool_calls) == 1:  # the parser may have taken the form for a call
         value = reply.tool_calls[0].arguments
-        return Found(value, json_text(value)) if _fits(value, form) else None
-    value = _beginning(text)
-    return Found(value, text, is_lost=True) if _fits(value, form, is_lost=True) else None
-
-
-def _fits(value: Any, form: Json, *, is_lost: bool = False) -> bool:
-    """Has a value the form, as far as its keys say? With `is_lost`, keys may be missing."""
-    if form == TEXT:
-        return isinstance(value, str)
-    if not isinstance(value, dict):
-        return False
-    keys: set[str] = set(form.get("properties", {}))
-    return value.keys() == keys or (is_lost and value.keys() < keys)
-
-
-def _beginning(text: str) -> Any:
-    """The JSON value that a text begins, as far as it goes; None if it begins none."""
-    try:
-        return pydantic_core.from_json(text, allow_partial="trailing-strings")
-    except ValueError:
-        return None
+        return Found(value, json_text(value))
+    else:
+        with suppress(ValueError):
+            value = pydantic_core.from_json(text, allow_partial="trailing-strings")
+            return Found(value, text, is_lost=True)
+    return Found(None)
 
 
 # Streaming.
 
 
 class FormReader:
-    """Makes what a watcher may see of a form, while it arrives. A reply that does not begin like
-    the form is passed on as it is.
+    """Makes what a watcher may see of a form, while it arrives. A text that does not begin like the
+    form is passed on as it is. A call is not shown before the reply has been read.
     """
+
+    _first = ""  # the first character of the reply
 
     def __init__(self, request: Request, form: Json) -> None:
         self._form = form
         self._is_thought = request.tool_choice != "none"
-        self._reader: CallReader | StringReader | None = None
-        self._has_begun = False
+        self._call = CallReader(THINK_NAME)
+        self._string = JsonReader()
 
-    def feed(self, delta: Delta) -> Iterator[Delta]:
+    def feed(self, delta: Delta) -> list[Delta]:
         """The Deltas of the next Delta of the reply."""
-        if delta.kind == "call":
-            yield self._call(delta)
-        elif delta.kind != "answer":
-            yield delta
-        elif self._has_begun or delta.text.strip():
-            if not self._has_begun:
-                self._begin(delta.text.strip()[0])
-            if self._reader is None:
-                yield delta
-            else:
-                yield from self._reader.feed(delta.text)
+        if delta.kind == "call":  # the server may have taken the thought for one
+            return []
+        if delta.kind != "answer":
+            return [delta]
 
-    def _begin(self, sign: str) -> None:
-        self._has_begun = True
-        if sign == '"' and self._form == TEXT:
-            self._reader = StringReader()
-        elif sign == "{" and self._is_thought:
-            self._reader = CallReader(THINK_NAME)
-
-    def _call(self, delta: Delta) -> Delta:
-        """A call, or the thought that the server has taken for one."""
-        value = json_value(delta.text)
-        if self._is_thought and _fits(value, self._form):
-            return Delta("thought", str(value[CARRIED]), THINK_NAME)
-        return delta
+        if not self._first:
+            self._first = delta.text.strip()[:1]
+        if not self._first:
+            return []
+        if self._first == "{" and self._is_thought:
+            return self._call.feed(delta.text)
+        if self._first == '"' and self._form == TEXT:
+            return [Delta("answer", text) for _, text in self._string.feed(delta.text)]
+        return [delta]

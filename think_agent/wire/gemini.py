@@ -9,6 +9,8 @@ Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its fi
 Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
+from dataclasses import replace
+
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
@@ -84,7 +86,7 @@ def _reasoning(settings: Settings, model: str) -> Json:
         return {}
     # "minimal" is the lowest level.
     wire: Json = {"thinkingLevel": {"off": "minimal"}.get(reasoning, reasoning)}
-    if model.startswith("gemini-2"):
+    if "gemini-2" in model:
         wire = {"thinkingBudget": BUDGETS[reasoning]}
     if reasoning != "off":
         wire["includeThoughts"] = True
@@ -148,24 +150,12 @@ def from_wire(response: Json) -> Assistant:
     if not candidates:  # rule 4
         raise ErrorAnswer(NO_CANDIDATES)
     candidate = first_choice(candidates)
-    text = ""
-    thinking = ""
-    calls = []
-    parts = _parts(candidate)
-    for part in parts:
-        if part.get("thought"):
-            thinking += part.get("text", "")
-        else:
-            text += part.get("text", "")
-        if "functionCall" in part:
-            call = part["functionCall"]
-            arguments = arguments_of(call.get("args"))
-            calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
-
+    parts = candidate.get("content", {}).get("parts", [])
+    said = _said(parts)
     reason = candidate.get("finishReason")
     mistake = candidate.get("finishMessage", "")
     if reason == "MALFORMED_FUNCTION_CALL":
-        text = ""  # it may be part of the call
+        said = replace(said, text="")  # it may be part of the call
 
     counts = response.get("usageMetadata")
     thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
@@ -175,22 +165,32 @@ def from_wire(response: Json) -> Assistant:
         cached_tokens=count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-    return Assistant(
-        text,
-        thinking,
-        tuple(calls),
+    reply = replace(
+        said,
         mistake=mistake,
-        **ended(reason, STOPPED, calls, usage, reason, mistake),
         usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
+    return ended(reply, reason, STOPPED, reason, mistake)
 
 
-def _parts(candidate: Json) -> list[Json]:
-    content = candidate.get("content") or {}
-    return content.get("parts") or []
+def _said(parts: list[Json]) -> Assistant:
+    """What is said in these parts."""
+    text = ""
+    thinking = ""
+    calls = []
+    for part in parts:
+        match part:
+            case {"functionCall": call}:
+                arguments = arguments_of(call.get("args"))
+                calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
+            case {"thought": True, "text": words}:
+                thinking += words
+            case {"text": words}:
+                text += words
+    return Assistant(text, thinking, tuple(calls))
 
 
 class Fold:
@@ -208,26 +208,23 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._response |= event  # the last token counts are the right ones
-        candidate = first_choice(event.get("candidates") or [])
+        candidate = first_choice(event.get("candidates"))
         self._candidate |= filled(**candidate)
         deltas = []
-        for part in _parts(candidate):
-            self._add(part)
-            reply = from_wire({"candidates": [{"content": {"parts": [part]}}]})
+        for part in candidate.get("content", {}).get("parts", ()):
+            # Pieces of plain text are joined. A part with a signature, even an empty one, has to
+            # go back as it came.
+            last = self._parts[-1]
+            is_alike = part.keys() == last.keys() <= {"text", "thought"}
+            if is_alike and part.get("thought") == last.get("thought"):
+                last["text"] += part["text"]
+            elif part != {"text": ""}:
+                self._parts.append({**part})
+
+            reply = _said([part])
             deltas += deltas_of(reply, self._calls)
             self._calls += len(reply.tool_calls)
         return deltas
-
-    def _add(self, part: Json) -> None:
-        """Pieces of plain text are joined. A part with a signature, even an empty one, has to go
-        back as it came.
-        """
-        last = self._parts[-1]
-        is_alike = part.keys() == last.keys() <= {"text", "thought"}
-        if is_alike and part.get("thought") == last.get("thought"):
-            last["text"] += part["text"]
-        elif part != {"text": ""}:
-            self._parts.append({**part})
 
     def result(self) -> Json:
         self.ended = "finishReason" in self._candidate

@@ -7,20 +7,20 @@ Rule 2: a reply is whole unless its stop reason is known to mean something else 
         counted. A stream that ends before its end is not (`BROKEN_OFF`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, cast
 
-from ..messages import COMPLETE, Assistant, Json, ToolCall, Usage, from_json, to_json
+from ..messages import COMPLETE, Assistant, Json, Usage, from_json, to_json
 from ..streaming import Delta, whole_call
 from ..text import json_text, well_formed
 from .json_reading import json_value, read_back
 
 ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "tool_use")  # stop reasons
 BROKEN_OFF = "none, for the stream broke off"  # the reason that a Fold gives where no end has come
-NO_USAGE = Usage()
 REASONING_ASKED = "reasoning_extraction"  # Anthropic's category
 ASK_FOR_NOTES = "the instructions ask for the model's reasoning; ask for working notes instead"
+WHOLE = ("id", "type", "role", "name", "format")  # fields that do not come in pieces
 
 
 class ErrorAnswer(Exception):
@@ -47,52 +47,38 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     return cast(Assistant, from_json(record))
 
 
-def ended(
-    reason: Any,
-    reasons: dict[str, str],
-    calls: Sequence[ToolCall],
-    usage: Usage = NO_USAGE,
-    *why: str | None,
-) -> Json:
-    """How a reply ended, as fields of it. `reasons` says what each known stop reason means. The
-    calls of an incomplete reply may not run. `why` it was refused: the provider's category and
-    words, as far as it gives them.
+def ended(reply: Assistant, reason: Any, reasons: dict[str, str], *why: str | None) -> Assistant:
+    """`reply`, and how it ended. `reasons` says what each known stop reason means. The calls of an
+    incomplete reply may not run. `why` it was refused: the provider's category and words, as far as
+    it gives them.
     """
+    calls = reply.tool_calls
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
-        return {"stop_reason": "malformed"}
-    stop_reason = reasons.get(str(reason))
-    if stop_reason is None and _is_complete(reason, calls, usage):
-        stop_reason = "end_turn"
-    if stop_reason in (None, "incomplete"):
-        return {
-            "stop_reason": "incomplete",
-            "cause": f"the server stopped before the end; its reason: {reason}",
-        }
-    if stop_reason == "refusal":
-        return {"stop_reason": stop_reason, "cause": _why_refused(why) or str(reason)}
-    if calls and stop_reason in COMPLETE:
+        return replace(reply, stop_reason="malformed")
+    unknown = "end_turn" if _is_complete(reply, reason) else "incomplete"
+    stop_reason = reasons.get(str(reason), unknown)
+    cause = ""
+    if stop_reason == "incomplete":
+        cause = f"the server stopped before the end; its reason: {reason}"
+    elif stop_reason == "refusal":
+        cause = ": ".join(filter(None, why)) or str(reason)
+        if REASONING_ASKED in cause:
+            cause = f"{ASK_FOR_NOTES} ({cause})"
+    elif calls and stop_reason in COMPLETE:
         stop_reason = "tool_use"
-    return {"stop_reason": stop_reason}
+    return replace(reply, stop_reason=stop_reason, cause=cause)
 
 
-def _why_refused(why: Sequence[str | None]) -> str:
-    """The provider's category and words; for one category, with what helps."""
-    cause = ": ".join(filter(None, why))
-    if REASONING_ASKED in cause:
-        return f"{ASK_FOR_NOTES} ({cause})"
-    return cause
-
-
-def _is_complete(reason: Any, calls: Sequence[ToolCall], usage: Usage) -> bool:
+def _is_complete(reply: Assistant, reason: Any) -> bool:
     """Did the whole reply come, whose stop reason does not tell (rule 2)?"""
-    if reason == BROKEN_OFF or usage == NO_USAGE:
+    if reason == BROKEN_OFF or reply.usage == Usage():
         return False
-    return all(isinstance(call.arguments, dict) for call in calls)
+    return all(isinstance(call.arguments, dict) for call in reply.tool_calls)
 
 
-def first_choice(choices: list[Json]) -> Json:
+def first_choice(choices: list[Json] | None) -> Json:
     """The choice with index 0: one reply is one choice, however many a server sends."""
-    for choice in choices:
+    for choice in choices or ():
         if not choice.get("index"):
             return choice
     return {}
@@ -141,3 +127,42 @@ def openai_usage(usage: Any, input: str, output: str) -> Usage:
         written_tokens=count(usage, details, "cache_write_tokens"),
         reasoning_tokens=count(usage, f"{output}_tokens_details", "reasoning_tokens"),
     )
+
+
+def text_of(content: Any, kind: str = "text") -> str:
+    """The text of a content. If that is a list of parts, the text of those of a `kind`."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join([text_of(part.get(kind)) for part in content])
+
+
+def joined(pieces: list[Json]) -> Json:
+    """A message, or a part of one, made of its pieces in a stream."""
+    fields: defaultdict[str, list[Any]] = defaultdict(list)
+    for piece in pieces:
+        for key, value in piece.items():
+            fields[key].append(value)
+    return {key: _joined(key, values) for key, values in fields.items()}
+
+
+def _joined(key: str, values: list[Any]) -> Any:
+    """Names and ids are whole in the first piece. Texts, lists and objects are joined. Of anything
+    else the last value counts. (Mistral sends its thoughts as a list of parts, then the answer as a
+    text.)
+    """
+    if key in WHOLE:
+        return values[0]
+    if isinstance(values[0], dict):
+        return joined(values)
+    text = ""
+    parts = []
+    for value in values:
+        if isinstance(value, str):
+            text += value
+        elif isinstance(value, list):
+            parts += value
+    if not parts:
+        return text or values[-1]
+    if text:
+        parts.append({"type": "text", "text": text})
+    return parts

@@ -17,19 +17,20 @@ from typing import Any
 from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
-from .chat import chat_messages, function_calls, joined
-from .incoming import count, deltas_of, ended
+from .chat import chat_messages, function_calls
+from .incoming import count, deltas_of, ended, joined
 from .outgoing import filled, openai_function
 from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+STOPPED = "none; usually the model has repeated itself"
 REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
     "swallowed": "malformed",  # our own: there were tokens, but the server's parser left nothing
+    STOPPED: "incomplete",
 }
-STOPPED = "none; usually the model has repeated itself"
 
 
 def to_wire(
@@ -94,27 +95,25 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     message = response["message"]
-    text = message.get("content") or ""
-    calls = function_calls(message)
-    output_tokens = count(response, "eval_count")
-    reason = response.get("done_reason") or "stop"
-    if not (text.strip() or calls) and output_tokens > 1 and reason == "stop":
-        reason = "swallowed"
-    if not response.get("done"):
-        reason = STOPPED
-    return Assistant(
-        text,
+    reply = Assistant(
+        message.get("content") or "",
         message.get("thinking") or "",
-        calls,
-        **ended(reason, REASONS, calls),
+        function_calls(message),
         usage=Usage(
             count(response, "prompt_eval_count"),
-            output_tokens,
+            count(response, "eval_count"),
             count(response, "prompt_eval_cached_count"),
         ),
         model=response.get("model", ""),
         native={"role": "assistant", "content": "", **filled(**message)},
     )
+    reason = response.get("done_reason") or "stop"
+    is_empty = not (reply.text.strip() or reply.tool_calls)
+    if is_empty and reply.usage.output_tokens > 1 and reason == "stop":
+        reason = "swallowed"
+    if not response.get("done"):
+        reason = STOPPED
+    return ended(reply, reason, REASONS)
 
 
 class Fold:

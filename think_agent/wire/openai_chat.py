@@ -15,8 +15,17 @@ from ..messages import Assistant, Force, Json
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
-from .chat import chat_messages, function_calls, joined, text_of
-from .incoming import BROKEN_OFF, ErrorAnswer, deltas_of, ended, first_choice, openai_usage
+from .chat import chat_messages, function_calls
+from .incoming import (
+    BROKEN_OFF,
+    ErrorAnswer,
+    deltas_of,
+    ended,
+    first_choice,
+    joined,
+    openai_usage,
+    text_of,
+)
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
 from .settings import Settings
@@ -87,17 +96,15 @@ def from_wire(response: Json) -> Assistant:
     message = _plain(choice.get("message") or {})  # Azure leaves out what it has filtered
     if "refusal" in message:
         reason = "content_filter"
-    calls = function_calls(message)
-    usage = openai_usage(response.get("usage"), "prompt", "completion")
-    return Assistant(
+    reply = Assistant(
         *_texts(message),
-        calls,
-        **ended(reason, STOPPED, calls, usage, message.get("refusal")),
-        usage=usage,
+        function_calls(message),
+        usage=openai_usage(response.get("usage"), "prompt", "completion"),
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
     )
+    return ended(reply, reason, STOPPED, message.get("refusal"))
 
 
 def _plain(message: Json) -> Json:
@@ -134,7 +141,7 @@ class Fold:
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
-        choices = chunk.get("choices") or []
+        choices = chunk.get("choices")
         choice = first_choice(choices)
         self._choice |= filled(**choice)
         # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
@@ -144,21 +151,18 @@ class Fold:
         piece = _plain(choice.get("delta") or {})
         self._pieces.append(piece)
         deltas = deltas_of(Assistant(*_texts(piece)))
-        for call in piece.get("tool_calls", ()):
-            deltas += self._add(call)
+        for part in piece.get("tool_calls", ()):
+            call = {**part}
+            function = call.get("function", {})
+            # Not the index alone: some servers give all calls the same one.
+            marks = {call.pop("index", None), call.get("id"), function.get("name")}
+            if marks - self._marks:
+                self._marks = {None, "", *marks}
+                self._reader = CallReader(function["name"], len(self._calls))
+                self._calls.append([{"type": "function"}])
+            self._calls[-1].append(call)
+            deltas += self._reader.feed(function.get("arguments") or "")
         return deltas
-
-    def _add(self, piece: Json) -> list[Delta]:
-        """Add a piece of a call. Some servers give all calls the same index."""
-        piece = {**piece}
-        function = piece.get("function", {})
-        marks = {piece.pop("index", None), piece.get("id"), function.get("name")}
-        if not self._calls or marks - self._marks:
-            self._marks = {None, "", *marks}
-            self._reader = CallReader(function["name"], len(self._calls))
-            self._calls.append([{"type": "function"}])
-        self._calls[-1].append(piece)
-        return self._reader.feed(function.get("arguments") or "")
 
     def result(self) -> Json:
         message = joined(self._pieces)
@@ -169,7 +173,7 @@ class Fold:
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
         for piece in message.get("reasoning_details", []):
-            entries[piece.get("type"), piece.get("index")].append(filled(**piece))
+            entries[piece.get("type"), piece.get("index")].append(piece)
         message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}

@@ -14,7 +14,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage
+from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage, text_of
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -126,40 +126,34 @@ def from_wire(response: Json) -> Assistant:
     for item in items:
         match item["type"]:
             case "message" if item.get("phase") == "commentary":  # rule 3
-                asides.append("".join(_texts(item)))
+                asides.append(text_of(item["content"]))
             case "message":
-                text += "".join(_texts(item))
-                refusal += _refusal(item)
-                if refusal:
-                    reason = "content_filter"
+                text += text_of(item["content"])
+                refusal += text_of(item["content"], "refusal")
             case "reasoning":
-                thoughts += _texts(item)
+                thoughts += _thoughts(item)
             case "function_call":
                 arguments = arguments_of(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
-    usage = openai_usage(response.get("usage"), "input", "output")
-    return Assistant(
-        text,
+    if refusal:
+        reason = "content_filter"
+    reply = Assistant(
+        text + refusal,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        **ended(reason, STOPPED, calls, usage, refusal),
-        usage=usage,
+        usage=openai_usage(response.get("usage"), "input", "output"),
         model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
     )
+    return ended(reply, reason, STOPPED, refusal)
 
 
-def _refusal(item: Json) -> str:
-    """The model's words in a message, where it refused."""
-    return "".join([part.get("refusal", "") for part in item["content"]])
-
-
-def _texts(item: Json) -> list[str]:
+def _thoughts(item: Json) -> list[str]:
     parts = [*item.get("summary", ()), *(item.get("content") or ())]
-    return [part.get("text", part.get("refusal", "")) for part in parts]
+    return [part["text"] for part in parts]
 
 
 class Fold:
@@ -169,7 +163,7 @@ class Fold:
     _commented = False
 
     def __init__(self) -> None:
-        self._response: Json = {}
+        self._response: Json = {"status": BROKEN_OFF}  # until its end has come
         self._items: dict[int, Json] = {}  # by `output_index`; a message with its text so far
         self._calls: dict[int, CallReader] = {}
 
@@ -177,7 +171,11 @@ class Fold:
         index = event.get("output_index", 0)
         match event["type"]:
             case "response.output_item.added":
-                return self._begin(index, event["item"])
+                item = event["item"]
+                if item["type"] == "message":
+                    self._items[index] = {**item, "content": []}
+                elif item["type"] == "function_call":
+                    self._calls[index] = CallReader(item["name"], len(self._calls))
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._add_text(index, event["delta"])
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
@@ -192,15 +190,6 @@ class Fold:
             case "error":
                 raise ErrorAnswer(event)
         return []
-
-    def _begin(self, index: int, item: Json) -> list[Delta]:
-        if item["type"] == "message":
-            self._items[index] = {**item, "content": []}
-        if item["type"] != "function_call":
-            return []
-        reader = CallReader(item["name"], len(self._calls))
-        self._calls[index] = reader
-        return reader.feed("")
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         message = self._items[index]
@@ -217,6 +206,4 @@ class Fold:
         items = [self._items[index] for index in sorted(self._items)]
         if not items:  # some servers send them only at the end
             items = self._response.get("output", [])
-        if not self.ended:
-            self._response = {"status": BROKEN_OFF}
         return {**self._response, "output": items}

@@ -95,7 +95,7 @@ def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, A
         if isinstance(message, (User, Assistant)):
             answered: Answered = []
             said.append((message, answered))
-        elif isinstance(message, ToolResult) and call is not None:
+        elif isinstance(message, ToolResult) and call:
             answered.append((call, message))
     return said
 
@@ -117,35 +117,28 @@ def _sent(
         ids.add(call.id)
         calls.append(call)
         results.append(result)
-    # `replace` takes longer than all the rest, so it is called only where something changes.
-    if not goes_back:
-        if reply.commentary:  # only OpenAI keeps it apart from the text
-            text = f"{reply.commentary}\n\n{reply.text}".strip()
-            reply = replace(reply, text=text, commentary="")
-        if reply.native is not None:
-            reply = replace(reply, native=None)
-    if tuple(calls) != reply.tool_calls:
+    if short_ids or not goes_back:
         reply = replace(reply, tool_calls=tuple(calls))
+    if not goes_back:  # only OpenAI knows a commentary
+        reply = replace(reply, text=reply.words, commentary="", native=None)
     return [reply, *results]
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
     """The request with the strongest tool choice that its server takes."""
     choice = request.tool_choice
-    tools = request.tools
-    if isinstance(choice, Force) and "named" in refused:
-        tools = [tool for tool in tools if tool.name == choice.name]
-        choice = "required"
-    if choice in refused:
-        tools = request.tools
-        if choice == "none":
-            tools = ()
-        choice = "auto"
-    if choice == request.tool_choice:
+    if isinstance(choice, Force):
+        if "named" not in refused:
+            return request
+        if "required" not in refused:
+            tools = [tool for tool in request.tools if tool.name == choice.name]
+            system = f"{request.system}\n\n{ONE_TOOL}".lstrip()
+            return replace(request, tools=tools, tool_choice="required", system=system)
+    elif choice not in refused:
         return request
-    if choice == "required":  # the tool that was named is the only one
-        request = replace(request, system=f"{request.system}\n\n{ONE_TOOL}".lstrip())
-    return replace(request, tools=tools, tool_choice=choice)
+    if choice == "none":
+        request = replace(request, tools=())
+    return replace(request, tool_choice="auto")
 
 
 def choice_of(request: Request) -> ToolChoice | None:

@@ -30,7 +30,7 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts[:-1]) for parts in forms if parts[1:]]
+        begun += [_begun(parts) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
     flags |= re.MULTILINE
@@ -38,11 +38,11 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _begun(parts: Sequence[str]) -> str:
-    """A pattern for the first parts, as many as there are."""
-    first, *others = parts
-    if not others:
-        return first
-    return f"{first}(?:{_begun(others)})?"
+    """A pattern for the first parts, as many as there are, but without the last one."""
+    pattern = ""
+    for part in reversed(parts[:-1]):
+        pattern = f"(?:{part}{pattern})?"
+    return pattern
 
 
 class Splitter:
@@ -97,14 +97,14 @@ def _decoded(kind: str, raw: str) -> str:
 
 
 class JsonReader:
-    """Reads the strings of an object piece by piece, but not those of objects inside it. What comes
-    after the object is not read.
+    """Reads the strings of an object piece by piece, but not those of objects inside it. A string
+    that is no part of an object has the key "". What comes after an object is not read.
     """
 
     _depth = 0
     _is_over = False
     _in_string = False
-    _in_key = True
+    _in_key = False
     _key = ""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class JsonReader:
                 return
             if raw == '"':
                 self._in_string = not self._in_string
-            elif self._in_string and self._depth == 1:
+            elif self._in_string and self._depth <= 1:
                 text = _decoded(kind, raw)
                 if self._in_key:
                     self._key += text
@@ -153,20 +153,3 @@ class CallReader:
             if key == CARRIED:
                 deltas.append(Delta("thought", text, *self._call))
         return deltas
-
-
-class StringReader:
-    """Reads a JSON string piece by piece. What comes after it is not read."""
-
-    _quotes = 0
-
-    def __init__(self) -> None:
-        self._splitter = Splitter(JSON)
-
-    def feed(self, piece: str) -> Iterator[Delta]:
-        """The Deltas of the next piece."""
-        for kind, raw in self._splitter.feed(piece):
-            if raw == '"':
-                self._quotes += 1
-            elif self._quotes == 1:
-                yield Delta("answer", _decoded(kind, raw))
