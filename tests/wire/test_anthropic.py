@@ -118,6 +118,18 @@ def test_a_fold_does_not_change_the_events() -> None:
         assert reply.native["content"] == [{"type": "text", "text": "Hi"}]
 
 
+def test_of_several_message_deltas_the_last_one_counts() -> None:
+    """The API may send more than one."""
+    fold = Fold()
+    fold.feed({"type": "message_start", "message": {"stop_reason": None, "usage": {}}})
+    for tokens in (7, 9):
+        end = {"delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": tokens}}
+        fold.feed({"type": "message_delta", **end})
+    fold.feed({"type": "message_stop"})
+    reply = from_wire(fold.result())
+    assert (reply.stop_reason, reply.usage.output_tokens) == ("max_tokens", 9)
+
+
 def folded(*blocks: tuple[dict[str, Any], list[dict[str, Any]]]) -> tuple[Assistant, list[Delta]]:
     """The reply, and its Deltas, of a stream of blocks: how each starts, and its deltas."""
     fold = Fold()

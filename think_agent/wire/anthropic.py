@@ -225,7 +225,7 @@ class Fold:
     ended = False
 
     def __init__(self) -> None:
-        self._pieces: list[Json] = []  # of the message, without its blocks
+        self._message: Json = {}
         self._blocks: dict[int, list[Json]] = {}  # how each began, and its deltas
         self._calls: dict[int, CallReader] = {}
 
@@ -233,7 +233,7 @@ class Fold:
         index = event.get("index", 0)
         match event["type"]:
             case "message_start":
-                self._pieces.append(event["message"])
+                self._message |= event["message"]
             case "content_block_start":
                 start = event["content_block"]
                 self._blocks[index] = [start]
@@ -247,21 +247,22 @@ class Fold:
                 return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
+                usage = self._message.get("usage") or {}
                 changed = filled(**event.get("usage") or {})
-                self._pieces.append({**event["delta"], "usage": changed})
+                self._message |= {**event["delta"], "usage": usage | changed}
             case "message_stop":
                 self.ended = True
         return []
 
     def result(self) -> Json:
-        message = joined(self._pieces)
-        message["content"] = []
+        content = []
         for pieces in self._blocks.values():
             found = joined(pieces)  # rule 3: of these, the keys that it began with
             block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
             if found.get("partial_json"):  # it is empty for a call without arguments
                 block["input"] = arguments_of(found["partial_json"])
-            message["content"].append(block)
+            content.append(block)
+        message = {**self._message, "content": content}
         if not self.ended:
             message["stop_reason"] = BROKEN_OFF
         return message
