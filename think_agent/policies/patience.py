@@ -36,21 +36,17 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
             return step
         if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
             return step
-        tried = _tried(turn)
+        lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
+        if turn.actions:
+            lines.append(report(turn))
+        if turn.misses.code in HELP:
+            lines.append(HELP[turn.misses.code])
+        tried = "\n".join(lines)
         if ask:
             return AskHuman(f"{tried}\nGo on?")
         return Done("gave_up", f"I gave up. {tried}")
 
     return give_up_after_misses
-
-
-def _tried(turn: Turn) -> str:
-    lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
-    if turn.actions:
-        lines.append(report(turn))
-    if turn.misses.code in HELP:
-        lines.append(HELP[turn.misses.code])
-    return "\n".join(lines)
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
@@ -66,7 +62,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     return step
 
 
-def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
+def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
     """The policy: if the same action had the same arguments and the same result `limit` times in a
     turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
     matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
