@@ -111,9 +111,11 @@ class TypedAnswer:
             return self._adapter.validate_json(json_text(value), context=sources)
         except pydantic.ValidationError as error:
             # The schema requires every property, so the model wrote null for an optional one.
-            nulls = [item["loc"] for item in error.errors() if item["input"] is None]
-            taken_out = [_take_out(value, place) for place in nulls]
-            if any(taken_out):
+            has_changed = False
+            for item in error.errors():
+                if _take_out(value, item["loc"]):
+                    has_changed = True
+            if has_changed:
                 return self._validated(value, sources)
             raise ModelMistake(problems(error)) from error
         except Exception as error:  # from a validator in the type itself

@@ -49,7 +49,7 @@ def force_first(step: Step, turn: Turn) -> Step:
 
 
 def force_always(step: Step, turn: Turn) -> Step:
-    if not is_free(step):
+    if not isinstance(step, CallModel) or step.tool_choice != "auto":
         return step
     if turn.thought_required:
         return replace(step, tool_choice=Force(THINK_NAME))
