@@ -75,14 +75,12 @@ class TypedAnswer:
     def __init__(self, kind: Any) -> None:
         if isinstance(kind, str) or inspect.isroutine(kind):
             raise TypeError(f"answer={kind!r}: pass the type itself, such as a pydantic model")
-        self.kind = kind
-        self._is_wrapped = False
         try:
             self._adapter = pydantic.TypeAdapter[Any](kind)
             schema = self._adapter.json_schema()
-            if "properties" not in schema:
+            self._is_wrapped = "properties" not in schema
+            if self._is_wrapped:
                 fields: Any = {WRAPPED: (kind, ...)}
-                self._is_wrapped = True
                 self._adapter = pydantic.TypeAdapter(pydantic.create_model("Answer", **fields))
                 schema = self._adapter.json_schema()
             self.schema = reduced(schema, strict=True)
@@ -113,9 +111,11 @@ class TypedAnswer:
             return self._adapter.validate_json(json_text(value), context=sources)
         except pydantic.ValidationError as error:
             # The schema requires every property, so the model wrote null for an optional one.
-            nulls = [item["loc"] for item in error.errors() if item["input"] is None]
-            taken_out = [_take_out(value, place) for place in nulls]
-            if any(taken_out):
+            has_changed = False
+            for item in error.errors():
+                if _take_out(value, item["loc"]):
+                    has_changed = True
+            if has_changed:
                 return self._validated(value, sources)
             raise ModelMistake(problems(error)) from error
         except Exception as error:  # from a validator in the type itself
@@ -127,19 +127,18 @@ class TypedAnswer:
             return step
         try:
             self.read(step.answer, turn.history.sources)
+            return step
         except ModelMistake as problem:
-            return self._ask_again(step, problem, times_asked=turn.asked["answer"])
-        return step
+            question = f"Your answer does not fit: {problem}. Correct that. {ASK}"
 
-    def _ask_again(self, step: Done, problem: ModelMistake, *, times_asked: int) -> Step:
-        after_silence = step.exit == "silence"
-        if after_silence and not times_asked:
-            return CallModel("none", say=User(ASK, kind="answer"))
-        most = 2 if after_silence else 1  # after silence, the first question was for the form
-        if times_asked >= most:
+        times_corrected = turn.asked["answer"]
+        if step.exit == "silence":  # the first question is only for the form
+            times_corrected -= 1
+        if times_corrected > 0:
             return Done("invalid_answer", step.answer)
-        correct = f"Your answer does not fit: {problem}. Correct that. {ASK}"
-        return CallModel("none", say=User(correct, kind="answer"))
+        if times_corrected < 0:
+            question = ASK
+        return CallModel("none", say=User(question, kind="answer"))
 
 
 def keep_answer(step: Step, turn: Turn) -> Step:
@@ -148,7 +147,7 @@ def keep_answer(step: Step, turn: Turn) -> Step:
     if reply is None or not reply.dialect or not turn.says_done:
         return step
     only_thinks = turn.thoughts_in_a_row > 0
-    if step == CallModel("none") and only_thinks and reply.words:
+    if only_thinks and reply.words:
         return Done("signal", reply.words)
     return step
 
@@ -166,15 +165,11 @@ def unfenced(text: str) -> str:
 
 def _take_out(value: Any, place: Sequence[Any]) -> bool:
     """Take the null at `place` out of the object that holds it. Returns False if there was none."""
-    holder = value
-    key = None
-    for step in place:
-        with suppress(LookupError, TypeError):  # `step` may be the name of a union's branch
-            inner = value[step]
-            holder = value
-            key = step
+    for key in place:
+        with suppress(LookupError, TypeError):  # `key` may be the name of a union's branch
+            inner = value[key]
+            if inner is None and isinstance(value, dict):
+                del value[key]
+                return True
             value = inner
-    if value is not None or not isinstance(holder, dict):
-        return False
-    del holder[key]
-    return True
+    return False

@@ -32,10 +32,7 @@ def as_decided(step: Step, turn: Turn) -> Step:
     """
     if not is_action(step):
         return step
-    decided = turn.as_decided(step.call)
-    if decided is step.call:
-        return step
-    return replace(step, call=decided, planned=bare(step.call))
+    return replace(step, call=turn.as_decided(step.call), planned=bare(step.call))
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
@@ -90,8 +87,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
 
 def _ask_if_needed(step: CallTool, turn: Turn, tools: Mapping[str, Tool]) -> Step:
     remarks = []
-    tool = tools.get(step.call.name)
-    needs = tool.needs_approval if tool else False
+    needs = tools[step.call.name].needs_approval
     if is_text_that_changes(step.call, tools):
         remarks.append("The model wrote this call as text.")
     elif callable(needs):
@@ -101,7 +97,7 @@ def _ask_if_needed(step: CallTool, turn: Turn, tools: Mapping[str, Tool]) -> Ste
             remarks.append(f"The predicate raised {type(error).__name__}: {error}.")
     if not remarks and not needs:
         return step
-    if turn.started or step.retry:
+    if step.retry:
         remarks.append(TRIED_BEFORE)
     return _question(step, turn, " ".join(remarks))
 
@@ -125,8 +121,8 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     if isinstance(answer, bool):
         answer = Verdict("yes" if answer else "no")
     if not isinstance(answer, Verdict) or answer.call_id not in ("", call_id):
-        problem = f"approve= gave {type(answer).__name__}"
-        raise TypeError(f"{problem}: use a bool or a Verdict of this call")
+        kind = type(answer).__name__
+        raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
     answer = replace(answer, call_id=call_id, reason=well_formed(answer.reason))
     if asked.call is None or answer.decision != "yes":
         return replace(answer, new=False)
@@ -138,12 +134,13 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
 def _yes(answer: Verdict, call: ToolCall, asked: AskHuman) -> Verdict:
     """A yes to `call`, or to the arguments that the person put in. It says to what (rule 4)."""
     assert isinstance(call.arguments, dict)  # other arguments are refused before the question
-    if answer.arguments is None:
-        return replace(answer, arguments=call.arguments, edited=False)
-    edited = answer.arguments != call.arguments
+    arguments = answer.arguments
+    if arguments is None:
+        arguments = call.arguments
+    edited = arguments != call.arguments
     if edited and asked.as_new:
         raise TypeError("this call may have happened: say yes, no, or new=True, without arguments")
-    return replace(answer, edited=edited)
+    return replace(answer, arguments=arguments, edited=edited)
 
 
 def declined(step: Step, turn: Turn) -> Step:

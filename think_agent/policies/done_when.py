@@ -40,7 +40,8 @@ def done_when(names: Sequence[str]) -> Policy:
         if not turn.checks.missing:
             return step
         if _may_ask(turn):
-            return CallModel("auto", say=User(question(turn), kind="check"))
+            told = f"Not everything is done.\n{missing(turn)}\nDo it, or say why it cannot be done."
+            return CallModel("auto", say=User(told, kind="check"))
         if isinstance(step, Done):
             return Done("unmet", step.answer)
         return step
@@ -66,11 +67,6 @@ def _may_ask(turn: Turn) -> bool:
 def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
     """The checks that have not run since the last action."""
     return tuple(name for name in names if name not in turn.checks.latest)
-
-
-def question(turn: Turn) -> str:
-    """What the model is told if something is missing."""
-    return f"Not everything is done.\n{missing(turn)}\nDo it, or say why it cannot be done."
 
 
 def missing(turn: Turn) -> str:
@@ -102,18 +98,13 @@ def as_checked(name: str, settled: Settled, *, timeout: float, at_limit: bool) -
     if isinstance(error, TookTooLong):
         error = TimeoutError(f"the check {name} took longer than {timeout:g} seconds")
     elif error is None:
-        error = _wrong_kind(name, value)
-
-    if error is None:
-        return Checked(name, well_formed(value) if value else None)
+        if value is None:
+            return Checked(name)
+        if isinstance(value, str) and value.strip():
+            return Checked(name, well_formed(value))
+        error = TypeError(
+            f"the check {name} gave {value!r}: use a text that says what is missing, or None"
+        )
     if not at_limit:
         raise error
     return Checked(name, f"could not be checked: {type(error).__name__}: {error}")
-
-
-def _wrong_kind(name: str, value: object) -> TypeError | None:
-    if value is None or (isinstance(value, str) and value.strip()):
-        return None
-    return TypeError(
-        f"the check {name} gave {value!r}: use a text that says what is missing, or None"
-    )

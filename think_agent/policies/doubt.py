@@ -17,11 +17,10 @@ Rule 4: without a key a person is asked. In a later turn a person is asked even 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .. import tools as toolbox
 from ..history import Doubt
 from ..loop import CallTool, Policy, Refuse, Retry, Step
 from ..think import bare
-from ..tools import Tool
+from ..tools import Tool, digest
 from ..turn import Turn
 
 NOT_REPEATED = (
@@ -40,14 +39,17 @@ def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
         tool = tools.get(step.call.name)
         if tool is None or not tool.records_start:  # rule 1
             return step
-        step = replace(step, same=toolbox.digest(tools, step.call))
+        step = replace(step, same=digest(tools, step.call))
         first = _first_try(step, turn)
         if first is None:
             return step
         is_asked = not _may_repeat(tool, first, turn)
         if is_asked and not ask and not turn.started:
             return Refuse(step.call, "doubt", NOT_REPEATED)
-        return _retry(step, first, is_asked=is_asked)
+        # Nobody sees, approves or runs other arguments than those of the first try (rule 3).
+        call = replace(step.call, arguments=first.call.arguments)
+        retry = Retry(first.key, as_new=step.call, is_asked=is_asked)
+        return replace(step, call=call, same=first.same, retry=retry)
 
     return repeat_first_try
 
@@ -71,10 +73,3 @@ def _may_repeat(tool: Tool, first: Doubt, turn: Turn) -> bool:
     if not tool.takes_key or not first.key:
         return False
     return first.turn == len(turn.history.starts)  # in this turn
-
-
-def _retry(step: CallTool, first: Doubt, *, is_asked: bool) -> CallTool:
-    """The first try again: nobody sees, approves or runs other arguments (rule 3)."""
-    call = replace(step.call, arguments=first.call.arguments)
-    retry = Retry(first.key, as_new=step.call, is_asked=is_asked)
-    return replace(step, call=call, same=first.same, retry=retry)

@@ -10,7 +10,7 @@ forces a thought, too. If a provider refuses a tool choice, a weaker one is trie
 from dataclasses import replace
 from typing import Literal
 
-from ..loop import CallModel, Policy, Step
+from ..loop import CallModel, Policy, Step, is_free
 from ..messages import THINK_NAME, Assistant, Force, ToolChoice
 from ..turn import Turn
 
@@ -58,11 +58,9 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 def stop_asking(step: Step, turn: Turn) -> Step:
     """After two in a row that a host has ignored, no more are asked for: they do nothing."""
-    if not isinstance(step, CallModel) or step.tool_choice in ("auto", "none"):
-        return step
-    if turn.history.ignored < 2:
-        return step
-    return replace(step, tool_choice="auto")
+    if is_free(step) and turn.history.ignored >= 2:
+        return replace(step, tool_choice="auto")
+    return step
 
 
 def honored(choice: ToolChoice, reply: Assistant) -> bool:
@@ -89,7 +87,7 @@ def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
         asked = f"call {choice.name}"
     if reply.enforced == "prompt":
         return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
-    again = ""
+    told = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
     if before == 1:
-        again = " From now on it is not asked any more."
-    return f"{reply.model} was forced to {asked} and did not: the choice was ignored.{again}"
+        told += " From now on it is not asked any more."
+    return told

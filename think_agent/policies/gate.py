@@ -16,8 +16,8 @@ Limitations: tools that are not guarded are not protected. What a thought says i
 from collections.abc import Set
 from dataclasses import replace
 
-from ..loop import CallModel, CallTool, Policy, Refuse, Step, is_free
-from ..messages import THINK_NAME, Force, User
+from ..loop import CallTool, Policy, Refuse, Step, is_free
+from ..messages import THINK_NAME, Force
 from ..think import CARRY_FIRST, THINK_FIRST
 from ..turn import Turn
 
@@ -27,7 +27,7 @@ def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
 
     def think_first(step: Step, turn: Turn) -> Step:
         if is_free(step) and turn.cover.refused and can_think:
-            return _force_thought(step, turn)
+            return replace(step, tool_choice=Force(THINK_NAME))
         if not isinstance(step, CallTool) or step.call.name not in guarded:
             return step
         if turn.thought_behind(step.call, guarded):
@@ -35,10 +35,3 @@ def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
         return Refuse(step.call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
 
     return think_first
-
-
-def _force_thought(step: CallModel, turn: Turn) -> Step:
-    question = step.say or turn.last
-    if isinstance(question, User) and question.kind != "repeat":  # the question comes first
-        return step
-    return replace(step, tool_choice=Force(THINK_NAME))

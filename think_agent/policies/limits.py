@@ -121,20 +121,23 @@ class Limits:
     def _affordable(self, turn: Turn) -> float:
         """How many tokens of output the money buys that is left; infinity if nothing limits it."""
         cost = self.cost_of(turn)
-        if cost is None or self.cost == inf:
+        if cost is None:
             return inf
-        price = self.prices[self.model]
-        if price.output > 0:
-            return (self.cost - cost) / price.output * 1_000_000
-        if cost < self.cost:
+        left = self.cost - cost
+        price = self.prices[self.model].output
+        if price > 0:
+            return left / price * 1_000_000
+        if left > 0:
             return inf
         return 0
 
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
         match step:
-            case CallTool() if is_action(step):
-                return self._refuse_beyond(step, turn)
+            case CallTool(call) if is_action(step):  # thoughts are not actions
+                limit = self._beyond(turn)
+                if limit:
+                    return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
             case CallModel():
                 return self._close(step, turn)
             case AskHuman(call=None) if turn.limit or self.reached(turn):  # no "go on?" at a limit
@@ -151,22 +154,14 @@ class Limits:
         reached = self.reached(turn)
         if reached is None or _is_closing(step, turn):
             return step
-        return self._ask_to_close(step, turn, *reached)
 
-    def _ask_to_close(self, step: CallModel, turn: Turn, kind: Kind, limit: str) -> Step:
+        kind, limit = reached
         if step.say and step.say.kind == "silence":  # no model call is left for that question
             return Done(kind, turn.last_words)
         due = unchecked(self.checks, turn)
         if due:
             return Check(due)
         return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
-
-    def _refuse_beyond(self, step: CallTool, turn: Turn) -> Step:
-        """Refuse a call beyond the limit of actions or seconds. Thoughts are not actions."""
-        limit = self._beyond(turn)
-        if not limit:
-            return step
-        return Refuse(step.call, "limit", f"not run: the limit of {limit} is reached.")
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit has cut off the closing reply or left it empty, the exit names

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
-from ..messages import User
+from ..messages import Assistant, User
 from ..misses import FAILURES
 from ..outcome import report
 from ..tools import Tool
@@ -36,21 +36,17 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
             return step
         if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
             return step
-        tried = _tried(turn)
+        lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
+        if turn.actions:
+            lines.append(report(turn))
+        if turn.misses.code in HELP:
+            lines.append(HELP[turn.misses.code])
+        tried = "\n".join(lines)
         if ask:
             return AskHuman(f"{tried}\nGo on?")
         return Done("gave_up", f"I gave up. {tried}")
 
     return give_up_after_misses
-
-
-def _tried(turn: Turn) -> str:
-    lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
-    if turn.actions:
-        lines.append(report(turn))
-    if turn.misses.code in HELP:
-        lines.append(HELP[turn.misses.code])
-    return "\n".join(lines)
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
@@ -66,7 +62,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     return step
 
 
-def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
+def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
     """The policy: if the same action had the same arguments and the same result `limit` times in a
     turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
     matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
@@ -87,32 +83,26 @@ def no_repeats(tools: Mapping[str, Tool], limit: int = 3) -> Policy:
         if times_that_count < most:
             return step
         pointed_out = repeats.pointed_out.get(repeats.what)
-        if pointed_out is not None and times > pointed_out:
+        if pointed_out is not None:
+            if times == pointed_out:
+                return step
             return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
-        if pointed_out is not None or _is_asked(step, turn):
+        if step.say or isinstance(turn.last, User):  # a question never overwrites a question
             return step
-        return replace(step, say=User(_point_out(name, times_that_count), kind="repeat"))
+        told = (
+            f"You have called {name} {times_that_count} times with the same arguments and the same "
+            "result. Do something else, or finish."
+        )
+        return replace(step, say=User(told, kind="repeat"))
 
     return stop_repeating
 
 
-def _is_asked(step: CallModel, turn: Turn) -> bool:
-    """Is there a question already? A question never overwrites a question."""
-    return step.say is not None or isinstance(turn.last, User)
-
-
-def _point_out(name: str, times: int) -> str:
-    done = f"You have called {name} {times} times with the same arguments and the same result."
-    return f"{done} Do something else, or finish."
-
-
 def ask_for_format(step: Step, turn: Turn) -> Step:
     """The policy: if a reply could not be read, the model is told what was expected."""
-    reply = turn.reply
-    if reply is None:
-        return step
-    if turn.last is reply and reply.stop_reason == "malformed":
-        return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
-    if isinstance(turn.last, User) and turn.last.kind == "format":  # resumed before the next reply
-        return CallModel(reply.tool_choice)
+    match turn.last:
+        case Assistant(stop_reason="malformed") as reply:
+            return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))
+        case User(kind="format") if turn.reply:  # resumed before the next reply
+            return CallModel(turn.reply.tool_choice)
     return step

@@ -14,7 +14,7 @@ user, so the question mentions that, too.
 """
 
 from ..loop import CallModel, Done, Policy, Step
-from ..messages import THINK_NAME, Assistant, User
+from ..messages import Assistant, User
 from ..turn import Turn
 
 WITHIN = {"format", "repeat", "policy"}  # the kit's messages after which a turn goes on as before
@@ -33,7 +33,8 @@ def confirm_silence(*, can_think: bool, can_act: bool = True, always: bool = Fal
         reply = turn.reply
         if reply is None or isinstance(turn.last, User):
             return step
-        if _was_asked(turn) and _confirms(reply, turn):
+        was_asked = turn.reply_to is not None and turn.reply_to.kind == "silence"
+        if was_asked and _confirms(reply, turn):
             return Done("silence", turn.replies[-2].words)
         if not isinstance(step, Done) or step.exit != "silence":
             return step
@@ -47,21 +48,14 @@ def confirm_silence(*, can_think: bool, can_act: bool = True, always: bool = Fal
     return ask_about_silence
 
 
-def _was_asked(turn: Turn) -> bool:
-    return turn.reply_to is not None and turn.reply_to.kind == "silence"
-
-
 def _confirms(reply: Assistant, turn: Turn) -> bool:
     """Does the reply to the question say that all is done? A thought alone does, and so does an
     empty reply.
     """
-    if not reply.is_usable or turn.pending:
-        return False
-    if any(call.name != THINK_NAME for call in reply.tool_calls):
-        return False
     if reply.tool_calls:
-        return turn.says_done
-    return not reply.words
+        only_thinks = turn.thoughts_in_a_row > 0
+        return only_thinks and turn.says_done
+    return reply.is_usable and not reply.words
 
 
 def _has_more_to_do(reply: Assistant, turn: Turn) -> bool:

@@ -32,5 +32,6 @@ def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
 def is_text_that_changes(call: ToolCall, tools: Mapping[str, Tool]) -> bool:
     """Was `call` written as text, though its tool may change something?"""
     tool = tools.get(call.name)
-    changes_nothing = tool is not None and tool.read_only
-    return call.recovered and not changes_nothing
+    if tool and tool.read_only:
+        return False
+    return call.recovered
