@@ -124,6 +124,15 @@ def test_a_call_is_repeated_if_that_does_no_harm(options, booked):
     assert len(set(shop.keys)) <= 1  # both tries have one key
 
 
+def test_what_does_no_harm_is_run_again_in_a_later_turn_too():
+    """Also if the tool takes a key."""
+    for harmless in ({"read_only": True}, {"idempotent": True}):
+        shop = Shop(ValueError(), takes_key=True, **harmless)
+        before = shop.agent(PAY, "So.").run("Look at A.")
+        shop.agent(PAY, "So.").run("And again.", transcript=before.transcript)
+        assert shop.booked == ["A", "A"]
+
+
 def test_a_tool_that_knows_that_nothing_happened_is_called_again():
     shop = Shop(FAILURES["knows"])
     outcome = shop.agent(PAY, PAY, "Paid.").run("Pay A.")

@@ -68,7 +68,7 @@ def _may_repeat(tool: Tool, first: Doubt, turn: Turn) -> bool:
     verdict = turn.unused_verdict
     if verdict and not verdict.edited:  # it was the answer to the question
         return True
-    if tool.idempotent:
+    if tool.may_repeat:  # rule 1
         return True
     if not tool.takes_key or not first.key:
         return False
