@@ -140,21 +140,18 @@ def _read_said(row: Json) -> Iterator[Said]:
             text += yield from _read_text(part)
         else:
             yield from _read_part(part)
-    if text or not any(part.get("type") in RESULTS for part in parts):
-        yield _spoken(row, text)
-
-
-def _spoken(row: Json, text: str) -> Said:
-    """The text of a row, by who spoke."""
+    if not text and any(part.get("type") in RESULTS for part in parts):
+        return
     match row:
         # Claude Code writes in the user's role, too.
         case {"isMeta": True} | {"isCompactSummary": True} | {"commandMode": "task-notification"}:
-            return User(text, "nudge")
+            yield User(text, "nudge")
         case {"role": "user"}:
-            return User(text)
-        case {"role": "system" | "developer"}:
-            return {"instructions": text}
-    return Assistant(text)
+            yield User(text)
+        case {"role": "assistant"}:
+            yield Assistant(text)
+        case _:
+            yield {"instructions": text}
 
 
 def _read_part(part: Json) -> Iterator[Said]:
