@@ -115,7 +115,7 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         if by in run.facts:
             groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
 
-    columns = [["what", *count([], guarded), UNREAD]]
+    columns = [["what", *count([], guarded), UNREAD]]  # of no runs: the names of the rows
     for name, runs in groups.items():
         shares = [_share(*share) for share in count(runs, guarded).values()]
         unread = sum(len(run.unread) for run in runs)
