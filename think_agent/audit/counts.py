@@ -11,7 +11,7 @@ more often says nothing, because hard tasks make a model think more.
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..evaluation.intervals import wilson
@@ -115,16 +115,14 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         if by in run.facts:
             groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
 
-    header = ["what"]
-    cells: dict[str, list[str]] = defaultdict(list)
+    columns = [["what", *count([], guarded), UNREAD]]  # of no runs: the names of the rows
     for name, runs in groups.items():
-        header.append(f"{name}: {len(runs)} runs")
-        for what, share in count(runs, guarded).items():
-            cells[what].append(_share(*share))
-        cells[UNREAD].append(str(sum(len(run.unread) for run in runs)))
-    cells[UNREAD][0] = str(len(log.unread))  # of all, also lines that belong to no run
-    rows = [[what, *shares] for what, shares in cells.items()]
-    return Section(words.counted(len(log.runs), "run"), REMARK, [header, *rows])
+        shares = [_share(*share) for share in count(runs, guarded).values()]
+        unread = sum(len(run.unread) for run in runs)
+        columns.append([f"{name}: {len(runs)} runs", *shares, str(unread)])
+    columns[1][-1] = str(len(log.unread))  # of all, also lines that belong to no run
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return Section(words.counted(len(log.runs), "run"), REMARK, rows)
 
 
 def to_html(table: Section, unread: Sequence[str]) -> str:

@@ -140,21 +140,18 @@ def _read_said(row: Json) -> Iterator[Said]:
             text += yield from _read_text(part)
         else:
             yield from _read_part(part)
-    if text or not any(part.get("type") in RESULTS for part in parts):
-        yield _spoken(row, text)
-
-
-def _spoken(row: Json, text: str) -> Said:
-    """The text of a row, by who spoke."""
+    if not text and any(part.get("type") in RESULTS for part in parts):
+        return
     match row:
         # Claude Code writes in the user's role, too.
         case {"isMeta": True} | {"isCompactSummary": True} | {"commandMode": "task-notification"}:
-            return User(text, "nudge")
+            yield User(text, "nudge")
         case {"role": "user"}:
-            return User(text)
-        case {"role": "system" | "developer"}:
-            return {"instructions": text}
-    return Assistant(text)
+            yield User(text)
+        case {"role": "assistant"}:
+            yield Assistant(text)
+        case _:
+            yield {"instructions": text}
 
 
 def _read_part(part: Json) -> Iterator[Said]:
@@ -162,7 +159,7 @@ def _read_part(part: Json) -> Iterator[Said]:
     kind = part.get("type")
     if kind in REASONING:
         thinking = ""
-        for piece in [part, *_parts(take(part, "summary")), *_parts(take(part, "content"))]:
+        for piece in _parts([part, take(part, "summary"), take(part, "content")]):
             thinking += yield from _read_text(piece)
         yield Assistant(thinking=thinking or HIDDEN)
     elif kind in CALLS:
@@ -185,9 +182,8 @@ def _beside(row: Json) -> Iterator[Json]:
     reasoning = take(row, "reasoning_content|reasoning|thinking")
     if reasoning:
         yield {"type": "reasoning", "content": reasoning}
-    calls = _parts(take(row, "tool_calls"))
-    calls += _parts(take(row, "function_call"))  # OpenAI's first protocol had one
-    for call in calls:
+    # OpenAI's first protocol had one call, in a field of its own.
+    for call in _parts([take(row, "tool_calls"), take(row, "function_call")]):
         function = call.get("function", {})
         twice = call.keys() & function.keys()  # of these the call's own are not read
         yield {**call, **function, "function": twice, "type": "function_call"}
@@ -252,7 +248,7 @@ def _unread(kind: str, row: Json) -> Iterator[str]:
 
 
 def _parts(content: Any) -> list[Json]:
-    """A content as a list of parts; any other value becomes a part of unknown type."""
+    """A content, or several, as a list of parts; any other value is a part of unknown type."""
     match content:
         case None | "":
             return []

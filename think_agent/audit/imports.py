@@ -128,14 +128,13 @@ def _rows(content: Any, role: str) -> list[Any]:
 
 def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
     """The run of these rows. Raises ValueError for a program that is not supported."""
-    for value in (facts, *rows.values()):
-        refuse_others(value)
-
+    refuse_others(facts)
     run = Run(facts, thinks)
     match facts:
         case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
             run.header = header
     for run.row, row in rows.items():
+        refuse_others(row)
         match row:
             case {"extra": {"think_agent": list(kept)}}:  # each step keeps its messages
                 run.messages += [from_json(message) for message in kept]

@@ -210,7 +210,7 @@ class _Builder:
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
         self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
-        self._sources: dict[str, tuple[str, int]] = {}  # by a result's number: its call, its step
+        self._sources: dict[str, Note] = {}  # by a result's number: its call, its step
         self._thoughts = 0  # how many there were
         self._open: list[Call] = []  # no result yet
 
@@ -316,8 +316,8 @@ class _Builder:
                 self._open.remove(call)
                 event = self._result(call, answer)
                 if answer.number:
-                    place = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
-                    self._sources[str(answer.number)] = (place, len(self._speakers))
+                    text = f"{signature(call.call)}, {call.status}, in turn {len(self.turns)}"
+                    self._sources[str(answer.number)] = Note(text, source=len(self._speakers))
         call.events.append(event)
         if answer.arguments is not None and answer.arguments != call.arguments:
             changed = replace(call.call, arguments=answer.arguments)
@@ -395,12 +395,11 @@ class _Builder:
         elif isinstance(step, Done) and (reading.ended or not reading.checks.missing):
             turn.exit = step.exit
             turn.answer = step.answer
-        for claim, source in _texts(json_value(turn.answer)):
-            number = source.strip("[] ")
+        for claim, text in _texts(json_value(turn.answer)):
+            number = text.strip("[] ")
             if number in self._sources:
-                place, number_of_step = self._sources[number]
-                text = f"{claim} [{number}]: {place}"
-                turn.entries.append(Note(text, source=number_of_step))
+                source = self._sources[number]
+                turn.entries.append(replace(source, text=f"{claim} [{number}]: {source.text}"))
         turn.cause = words.cause(reading.reply)
         turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions

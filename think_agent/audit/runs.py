@@ -51,10 +51,10 @@ class Run:
                 self._said.append(said)
                 self._replies.pop("", None)
             case Assistant():
-                if reply not in self._replies:
-                    self._replies[reply] = []
-                    self._said.append(self._replies[reply])
-                self._replies[reply].append((self.row, said))
+                parts = self._replies.setdefault(reply, [])
+                if not parts:
+                    self._said.append(parts)
+                parts.append((self.row, said))
             case ToolResult():
                 self._results[said.call_id or said.name].append((self.row, said))
                 self._replies.pop("", None)
