@@ -11,6 +11,7 @@ Rule 3: the server is asked about its model once (`learn`): whether it can reaso
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -94,21 +95,21 @@ class Ollama(Provider):
 
     # What the server says of its models.
 
-    def learn(self) -> None:
+    def learn(self) -> Levels:
         try:
             shown = self._ask("POST", "/api/show", {"model": self.model})
             loaded = self._ask("GET", "/api/ps").get("models", [])
         except ModelNotFound:
             raise
         except ModelError:
-            return  # the request will meet it, and try again where that may help
+            return ALL  # the request will meet it, and try again where that may help
 
-        self.refuse_reasoning(_levels(shown))
         self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.get("template") or ""))
         made = dict(PARAMETERS.findall(shown.get("parameters") or ""))
         if self.settings.max_output_tokens is None and "num_predict" in made:
             self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
         self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
+        return _levels(shown)
 
     def _measure_window(self, made: int, loaded: list[Json], info: Json) -> None:
         """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
@@ -145,15 +146,13 @@ class Ollama(Provider):
         """The names of the models on the server."""
         return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
-    def able(self) -> list[str]:
+    def able(self) -> Iterator[str]:
         """The names of those that can call tools, this model first. Models that run in Ollama's
         cloud are left out.
         """
-        names = []
         for name in sorted(self.installed(), key=lambda name: name != self.model):
             if not name.endswith("cloud") and self._calls_tools(name):
-                names.append(name)
-        return names
+                yield name
 
     def pick(self) -> str:
         """This model if it is installed and can call tools, else another one that can. Raises the
@@ -177,8 +176,6 @@ class Ollama(Provider):
             return self.client._request(dict, method, path, json=body)
         except Exception as error:
             problem = self.translate(error)
-            if problem is None:
-                raise
         if isinstance(problem, ModelNotFound):
             able = ", ".join(self.able()) or "none"
             problem.args = (f"{problem}; installed here, and able to call tools: {able}",)
