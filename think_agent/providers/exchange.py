@@ -15,7 +15,6 @@ Rule 6: tokens that a server does not count are estimated: limits have to hold.
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -194,12 +193,13 @@ class Exchange:
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
-        with suppress(Exception):
+        try:
             return self.read(self.fold.result())
-        nothing = Assistant(
-            model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
-        )
-        return self._counted(nothing)
+        except Exception:  # too little has come for a reply
+            nothing = Assistant(
+                model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
+            )
+            return self._counted(nothing)
 
     def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
         """`reply` with a message to the model about its `mistake`. If it could call no tool, there
