@@ -166,7 +166,7 @@ class Endpoint(Model):
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
-                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=5)
+                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return
         for kind in refused_kinds(asked, complaint, has_form=has_form):
             self.refused[kind] = str(refusal)

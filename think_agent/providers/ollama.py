@@ -11,7 +11,6 @@ Rule 3: the server is asked about its model once (`learn`): whether it can reaso
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -146,13 +145,15 @@ class Ollama(Provider):
         """The names of the models on the server."""
         return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
-    def able(self) -> Iterator[str]:
+    def able(self) -> list[str]:
         """The names of those that can call tools, this model first. Models that run in Ollama's
         cloud are left out.
         """
+        names = []
         for name in sorted(self.installed(), key=lambda name: name != self.model):
             if not name.endswith("cloud") and self._calls_tools(name):
-                yield name
+                names.append(name)
+        return names
 
     def pick(self) -> str:
         """This model if it is installed and can call tools, else another one that can. Raises the
