@@ -18,6 +18,7 @@ import anthropic
 
 from ..messages import Json
 from ..wire import anthropic as wire
+from .reasoning import ALL, Levels
 from .stainless import Stainless
 
 # These answer 400 to forced tool use. A date may follow the name, but not a digit right away:
@@ -78,9 +79,9 @@ class Anthropic(Stainless):
     def signed_under(self, body: Json) -> str:
         return wire.signed_under(body)
 
-    def learn(self) -> None:  # rule 1
+    def learn(self) -> Levels:  # rule 1
         if self.settings.reasoning is None or self.options["thinking"]:
-            return
+            return ALL
         path = f"/v1/models/{quote(self.model, safe='')}"
         try:
             capabilities = self.client.get(path, cast_to=object)["capabilities"]
@@ -90,14 +91,13 @@ class Anthropic(Stainless):
             if not _supported(types, "adaptive"):
                 levels = []
         except Exception as error:
-            if self.translate(error) is None:
-                raise
-            return  # no answer, as from a proxy; if something is wrong, the request will show it
-        if ways_off:
-            levels = ["off", *levels]
-        self.refuse_reasoning(levels)
+            self.translate(error)  # raises a bug
+            return ALL  # no answer, as from a proxy; what is wrong, the request will show
+        if not ways_off:
+            return levels
         if self.settings.reasoning == "off":
             self.options["thinking"] = {"type": ways_off[0]}
+        return ["off", *levels]
 
 
 def _supported(capabilities: Json, *names: Any) -> list[Any]:

@@ -22,15 +22,15 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
 from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Json
+from ..messages import Json, ToolChoice
 from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
 from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
-from .errors import MEANINGS, RIGHT_KIND, STATUS, asked_wait, quoted_error
+from .errors import MEANINGS, RIGHT_KIND, STATUS, asked_wait, quoted_error, refused_kinds
 from .pace import Pace
-from .reasoning import Levels, check_level
+from .reasoning import ALL, Levels, check_level
 from .transport import Trip, client_arguments, current_trip, life_of
 
 AT_ONCE = 16  # requests on one async client
@@ -145,12 +145,9 @@ class Endpoint(Model):
     def _learn_once(self, trip: Trip) -> None:
         if not self._has_learned:  # rule 2
             with trip:
-                self.learn()
+                levels = self.learn()
+            check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
             self._has_learned = True
-
-    def refuse_reasoning(self, levels: Levels) -> None:
-        """Raises BadRequest if the `reasoning` that is set is not one of the model's `levels`."""
-        check_level(f"{self.name}: {self.model}", self.settings.reasoning, levels, BadRequest)
 
     def form(self, request: Request) -> Json | None:
         """The schema that the reply has to have in place of a tool choice (`wire/forms.py`)."""
@@ -160,15 +157,19 @@ class Endpoint(Model):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def find_remedy(self, complaint: str) -> bool:
-        """Is there a remedy for what the server does not take? Then it is used from now on."""
+    def remember(self, refusal: BadRequest, asked: ToolChoice, *, has_form: bool) -> None:
+        """Ask in another way from now on, if the server's `refusal` tells of one that helps: with
+        an option of `remedies`, or with a weaker tool choice than was `asked`.
+        """
+        complaint = refusal.complaint
         for words, option, value in self.remedies:
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-                return True
-        return False
+                return
+        for kind in refused_kinds(asked, complaint, has_form=has_form):
+            self.refused[kind] = str(refusal)
 
     def signed_under(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
@@ -176,9 +177,10 @@ class Endpoint(Model):
 
     # What went wrong, as one of our errors.
 
-    def translate(self, error: BaseException | None) -> ModelError | None:
-        """`error` as one of ours. None if it comes neither from the provider nor from the network:
-        then it is a bug. After a response has come, what is raised means that it is not readable.
+    def translate(self, error: BaseException) -> ModelError:
+        """`error` as one of ours. Raises it if it comes neither from the provider nor from the
+        network: then it is a bug. After a response has come, any error means that it cannot be
+        read.
         """
         response = current_trip().response
         where = shown_address(self.url)
@@ -200,8 +202,10 @@ class Endpoint(Model):
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
         problem = self.explained(error)
-        if problem or response is None:
+        if problem:
             return problem
+        if response is None:
+            raise error
         if not response.is_success:
             return self.error(response.text)
         return BadResponse(
@@ -261,10 +265,11 @@ class Endpoint(Model):
         """What accumulates the events of a stream into one response."""
         return self.wire.Fold()
 
-    def learn(self) -> None:
-        """Ask the server what the model can do, before the first request. Raises BadRequest for a
-        setting that the model cannot take. If the server does not tell, the request is tried.
+    def learn(self) -> Levels:
+        """Ask the server what the model can do, before the first request. Returns the levels of
+        reasoning that it takes: all of them if the server does not tell, for then it is tried.
         """
+        return ALL
 
     def explained(self, error: Any) -> ModelError | None:
         """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""

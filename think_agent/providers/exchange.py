@@ -15,7 +15,6 @@ Rule 6: tokens that a server does not count are estimated: limits have to hold.
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from ..wire.forms import FormReader, read_form
 from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, UnreadCall, refused_kinds
+from .errors import RIGHT_KIND, SLIP, UnreadCall
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -50,15 +49,14 @@ class Exchange:
         self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
 
-    def next_wait(self) -> tuple[float, list[Notice]]:
-        """The seconds to wait before the next try: for its place in the pace, and after an error.
-        The deadline ends it. And what a watcher should know before.
+    def reserve(self) -> Iterator[Notice]:
+        """Make `wait` long enough for the next place in the pace, but not longer than the deadline
+        allows. Yields what a watcher should know before.
         """
         held = self.provider.pace.reserve()
-        wait = min(max(held, self.wait), self.trip.left)
-        if held < NOTICEABLE:
-            return wait, []
-        return wait, [Notice(f"{self.provider.name}: waiting {wait:.0f} s, to keep to per_minute")]
+        self.wait = min(max(held, self.wait), self.trip.left)
+        if held >= NOTICEABLE:
+            yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
 
     def begin(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
@@ -113,13 +111,11 @@ class Exchange:
         Raises `error` if it is a bug.
         """
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
-        problem = self.provider.translate(error)
-        if problem is None:  # rule 4
-            raise error
-        reply = self._reply_despite(problem)
-        if reply:
-            self.outcome = reply
-        elif not self._can_adapt(problem) and not self._may_pass(problem):
+        problem = self.provider.translate(error)  # rule 4
+        self.outcome = self._reply_despite(problem)
+        if self.outcome is not None:
+            return
+        if not self._can_adapt(problem) and not self._may_pass(problem):
             problem.__context__ = problem.__cause__ = None  # rule 5
             self.outcome = problem
 
@@ -127,16 +123,13 @@ class Exchange:
         """What came in spite of `problem`, if the run can go on from it."""
         if isinstance(problem, UnreadCall):
             mistake = str(problem).removesuffix(f"; {SLIP}")
-            half = _unfinished(self._so_far(), mistake)
-            if half.text and not self._can_call:
-                return half
-            return self._malformed(replace(half, cause="", mistake=mistake))
+            return self._malformed(_unfinished(self._so_far(), mistake), mistake)
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
         if is_silent and self.trip.left <= 0:
             cause = "deadline"
-        elif not self._is_shown:
+        elif not self._is_shown:  # what was shown is never asked for again (rule 2)
             return None
         reply = self._so_far()
         if is_silent and reply.stop_reason != "incomplete":
@@ -147,11 +140,8 @@ class Exchange:
         """Can what was refused be sent at once in another way? The provider remembers it."""
         if not isinstance(problem, BadRequest):
             return False
-        complaint = problem.complaint
-        if not self.provider.find_remedy(complaint):
-            has_form = self._form is not None
-            for kind in refused_kinds(self._asked.tool_choice, complaint, has_form=has_form):
-                self.provider.refused[kind] = str(problem)
+        has_form = self._form is not None
+        self.provider.remember(problem, self._asked.tool_choice, has_form=has_form)
         self._refused_bodies.append(self._body)
         return self._next_body() not in self._refused_bodies  # rule 1
 
@@ -163,9 +153,9 @@ class Exchange:
         if wait > LONGEST_WAIT:
             problem.args = (f"{problem} (it asks to wait {wait:.0f} s)",)
             return False
-        if self._is_shown or not problem.retryable:  # rule 2
+        if not problem.retryable or self._tries >= self.provider.retries:  # rule 2
             return False
-        if self._tries >= self.provider.retries or wait >= self.trip.left:
+        if wait >= self.trip.left:
             return False
         self.wait = wait
         self._tries += 1
@@ -196,38 +186,36 @@ class Exchange:
             cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
-            reply = self._malformed(reply)
+            reply = self._malformed(reply, reply.mistake)
         elif reply.stop_reason == "incomplete":
             reply = _unfinished(reply, reply.cause)
         return self._counted(reply)
 
-    @property
-    def _can_call(self) -> bool:
-        """May the model call a tool in its reply?"""
-        return bool(self._asked.tools) and self._asked.tool_choice != "none"
-
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
-        with suppress(Exception):
+        try:
             return self.read(self.fold.result())
-        nothing = Assistant(
-            model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
-        )
-        return self._counted(nothing)
-
-    def _malformed(self, reply: Assistant) -> Assistant:
-        """`reply` with a message to the model about its call; a plain reply if it had no tools."""
-        what = self.provider.quote(reply.mistake) or "nothing came"
-        if not self._can_call:
-            return replace(
-                reply,
-                stop_reason="end_turn",
-                mistake="",
-                notice=f"What the model wrote could not be read: {what}",
+        except Exception:  # too little has come for a reply
+            nothing = Assistant(
+                model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
             )
-        names = ", ".join(tool.name for tool in self._asked.tools)
-        text = f"Your reply could not be read ({what}). The tools are: {names}. Call one again."
-        return replace(reply, stop_reason="malformed", mistake=text)
+            return self._counted(nothing)
+
+    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
+        """`reply` with a message to the model about its `mistake`. If it could call no tool, there
+        is nothing to call again: then a part of a text stays an unfinished reply, and a whole text
+        is the answer.
+        """
+        what = self.provider.quote(mistake) or "nothing came"
+        asked = self._asked
+        if asked.tools and asked.tool_choice != "none":
+            names = ", ".join(tool.name for tool in asked.tools)
+            text = f"Your reply could not be read ({what}). The tools are: {names}. Call one again."
+            return replace(reply, stop_reason="malformed", cause="", mistake=text)
+        if reply.text and reply.stop_reason == "incomplete":
+            return reply
+        notice = f"What the model wrote could not be read: {what}"
+        return replace(reply, stop_reason="end_turn", cause="", mistake="", notice=notice)
 
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""

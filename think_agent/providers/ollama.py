@@ -94,21 +94,21 @@ class Ollama(Provider):
 
     # What the server says of its models.
 
-    def learn(self) -> None:
+    def learn(self) -> Levels:
         try:
             shown = self._ask("POST", "/api/show", {"model": self.model})
             loaded = self._ask("GET", "/api/ps").get("models", [])
         except ModelNotFound:
             raise
         except ModelError:
-            return  # the request will meet it, and try again where that may help
+            return ALL  # the request will meet it, and try again where that may help
 
-        self.refuse_reasoning(_levels(shown))
         self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.get("template") or ""))
         made = dict(PARAMETERS.findall(shown.get("parameters") or ""))
         if self.settings.max_output_tokens is None and "num_predict" in made:
             self.settings = replace(self.settings, max_output_tokens=int(made["num_predict"]))
         self._measure_window(int(made.get("num_ctx", 0)), loaded, shown.get("model_info") or {})
+        return _levels(shown)
 
     def _measure_window(self, made: int, loaded: list[Json], info: Json) -> None:
         """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
@@ -177,8 +177,6 @@ class Ollama(Provider):
             return self.client._request(dict, method, path, json=body)
         except Exception as error:
             problem = self.translate(error)
-            if problem is None:
-                raise
         if isinstance(problem, ModelNotFound):
             able = ", ".join(self.able()) or "none"
             problem.args = (f"{problem}; installed here, and able to call tools: {able}",)

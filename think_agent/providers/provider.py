@@ -31,10 +31,9 @@ class Provider(Endpoint):
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            wait, notices = exchange.next_wait()
-            yield from notices
-            if wait > 0:  # to sleep for no time costs time, too
-                time.sleep(wait)
+            yield from exchange.reserve()
+            if exchange.wait > 0:  # to sleep for no time costs time, too
+                time.sleep(exchange.wait)
             with exchange.trip:
                 try:
                     answer = self.post(self.client, exchange.begin(), stream=in_pieces)
@@ -55,11 +54,10 @@ class Provider(Endpoint):
         if not self._has_learned:
             await asyncio.to_thread(self._learn_once, exchange.trip)
         while exchange.outcome is None:
-            wait, notices = exchange.next_wait()
-            for notice in notices:
+            for notice in exchange.reserve():
                 yield notice
-            if wait > 0:
-                await asyncio.sleep(wait)
+            if exchange.wait > 0:
+                await asyncio.sleep(exchange.wait)
             async with exchange.trip, self._loop_client() as client:
                 try:
                     answer = await self.post(client, exchange.begin(), stream=in_pieces)

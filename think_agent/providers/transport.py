@@ -52,7 +52,6 @@ class Trip:
         return left
 
     def __enter__(self) -> None:
-        self.response = None
         TRIP.set(self)
 
     def __exit__(self, *error: object) -> None:
