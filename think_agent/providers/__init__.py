@@ -74,15 +74,16 @@ def connect(
         )
     from ..wire.settings import Settings  # late: it loads all of pydantic
 
+    settings = Settings(
+        reasoning=reasoning,
+        max_output_tokens=max_output_tokens,
+        temperature=temperature,
+        seed=seed,
+        per_minute=per_minute,
+        timeout=timeout,
+    )
     try:
-        settings = Settings(
-            reasoning=reasoning,
-            max_output_tokens=max_output_tokens,
-            temperature=temperature,
-            seed=seed,
-            per_minute=per_minute,
-            timeout=timeout,
-        )
+        settings = pydantic.TypeAdapter(Settings).validate_python(settings)
     except pydantic.ValidationError as error:
         raise ValueError(problems(error)) from None
 

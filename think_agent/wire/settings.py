@@ -1,23 +1,25 @@
 """Settings of a model, with the same meaning for all providers."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
-from pydantic.dataclasses import dataclass
 
 MAX_OUTPUT = 8192  # tokens
 Reasoning = Literal["off", "low", "medium", "high"]
 
 
-@dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
+@dataclass(frozen=True)
 class Settings:
-    """Settings of a model; None leaves one to the provider. Raises pydantic's ValidationError for
-    one that is out of its bounds.
+    """Settings of a model; None leaves one to the provider. `connect` checks their bounds, once.
 
     `max_output_tokens` bounds one reply, native reasoning included. `per_minute`: requests.
     `timeout`: the most seconds of silence.
     """
+
+    __pydantic_config__ = ConfigDict(
+        strict=True, allow_inf_nan=False, revalidate_instances="always"
+    )
 
     reasoning: Reasoning | None = None
     max_output_tokens: PositiveInt | None = None
