@@ -94,13 +94,15 @@ def _decisions(score: Score) -> Cells:
     cells["easy"] = _right(Score(score.results, easy=True))
     cells["said done"] = score.total("false_success")
     cells["wrong writes"] = score.total("wrong_writes")
-    if score.total("model_calls"):
-        cells["calls"] = f"{score.mean('model_calls'):.1f}"
-    if score.total("usage.input_tokens"):
-        read, written = score.mean("usage.input_tokens"), score.mean("usage.output_tokens")
-        cells["tokens"] = f"{read:,.0f} + {written:,.0f}"
-    if score.cost is not None:
-        cells["cost"] = f"${score.cost:.4f}"
+    runs = max(1, len(score.ran))
+    calls = score.total("model_calls")
+    if calls:
+        cells["calls"] = f"{calls / runs:.1f}"
+    usage = score.usage
+    if usage.input_tokens:
+        cells["tokens"] = f"{usage.input_tokens / runs:,.0f} + {usage.output_tokens / runs:,.0f}"
+    if score.price:
+        cells["cost"] = f"${score.price.of(usage) / runs:.4f}"
     return cells
 
 
@@ -112,8 +114,8 @@ def _how(score: Score) -> Cells:
     }
     exits = Counter(result.exit for result in score.results)
     cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
-    if score.total("usage.cached_tokens"):
-        cells["cached"] = f"{score.mean('usage.cached_tokens'):,.0f}"
+    if score.usage.cached_tokens:
+        cells["cached"] = f"{score.usage.cached_tokens / len(score.ran):,.0f}"
     return cells
 
 
