@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..audit.words import counted
 from ..policies import Price
 from ..text import shorten
-from .comparisons import Finding, compare, planned
+from .comparisons import Finding, compare
 from .intervals import detectable, wilson
 from .results import Plan
 from .scores import Results, Score, Setting, named, varying, without_floors
@@ -24,13 +24,6 @@ DECISIONS = (
     "where a script without a thought may be right, so that nothing is compared there; "
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
-)
-CAUSES = (  # what made a difference, by the causes of the clear comparisons
-    ({"tool", "prompt"}, "the tool and the prompt"),
-    ({"tool"}, "the tool"),
-    ({"prompt"}, "the prompt"),
-    ({"both"}, "tool and prompt together; which of them, is not shown"),
-    (set[str](), "neither tool nor prompt, as far as this run can show"),
 )
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
@@ -45,12 +38,13 @@ def report(
     """
     names = named(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
-    findings = compare(scores, planned(results), waits_for is None)
+    findings = compare(scores, waits_for is None)
+    tested = [finding for finding in findings if finding.p is not None]
     sentences = [_of_finding(finding, names) for finding in findings]
-    sentences += _of_causes(findings, names)
+    sentences += _of_causes(tested, names)
     sentences += _of_problems(scores, names)
     sentences += _of_common(results)
-    sentences.append(_of_size(findings, waits_for))
+    sentences.append(_of_size(tested, waits_for))
     return [
         Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
         Section("How", "", _table(scores, names, _how)),
@@ -164,18 +158,24 @@ def _of_finding(finding: Finding, names: Names) -> str:
     return f"{question}{setting} is {verdict} than {against}: {size}."
 
 
-def _of_causes(findings: list[Finding], names: Names) -> Iterator[str]:
+def _of_causes(tested: list[Finding], names: Names) -> Iterator[str]:
     """What made a difference, for each model whose rows were tested."""
     clear: dict[str, set[str]] = {}
-    for finding in findings:
+    for finding in tested:
         comparison = finding.comparison
-        if comparison.question and finding.p is not None:
+        if comparison.question:
             _, _, apart = names[comparison.setting].partition(", ")  # its row comes first
             found = clear.setdefault(apart or comparison.setting.provider, set())
             if finding.is_clear:
                 found.add(comparison.cause)
     for model, found in clear.items():
-        cause = next(text for needed, text in CAUSES if needed <= found)
+        parts = [f"the {part}" for part in ("tool", "prompt") if part in found]
+        if parts:
+            cause = " and ".join(parts)
+        elif "both" in found:
+            cause = "tool and prompt together; which of them, is not shown"
+        else:
+            cause = "neither tool nor prompt, as far as this run can show"
         yield f"What made a difference for {model}: {cause}."
 
 
@@ -204,11 +204,10 @@ def _of_common(results: Results) -> Iterator[str]:
         yield f"The same for all: {', '.join(values)}."
 
 
-def _of_size(findings: list[Finding], plan: Plan | None) -> str:
+def _of_size(tested: list[Finding], plan: Plan | None) -> str:
     """How small n is, or why nothing is tested. `plan` is what is not complete."""
-    tested = [finding.cases for finding in findings if finding.p is not None]
     if tested:
-        n = min(tested)
+        n = min(finding.cases for finding in tested)
         _, high = wilson(n / 2, n)
         points = 100 * high - 50
         return (
