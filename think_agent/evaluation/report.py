@@ -103,8 +103,10 @@ def _decisions(score: Score) -> Cells:
 def _how(score: Score) -> Cells:
     """How that came about."""
     cells: Cells = {
-        "actions behind a thought": _percent(score, "behind_a_thought", "actions"),
-        "forced calls honored": _percent(score, "honored", "forced"),
+        "actions behind a thought": _percent(
+            score.total("behind_a_thought"), score.total("actions")
+        ),
+        "forced calls honored": _percent(score.total("honored"), score.total("forced")),
     }
     exits = Counter(result.exit for result in score.results)
     cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
@@ -127,9 +129,8 @@ def _right(score: Score) -> str:
     return f"{score.right}/{len(score.compared)}"
 
 
-def _percent(score: Score, some: str, all: str) -> str:
-    """How many of the one there were of the other."""
-    part, whole = score.total(some), score.total(all)
+def _percent(part: int, whole: int) -> str:
+    """A part of a whole, also in percent."""
     if not whole:
         return ""
     return f"{part}/{whole} ({part / whole:.0%})"
