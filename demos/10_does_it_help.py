@@ -56,7 +56,7 @@ def lesson(model: Model) -> None:
         results[setting] = found.ran
         print(f'\nforce="{force}": right on {found.right} of {len(SOME)} cases')
         print(f"  95 % interval: {found.pass_k[0].low:.0%} to {found.pass_k[0].high:.0%}")
-        print(f"  model calls: {found.mean('model_calls'):.1f} a case")
+        print(f"  model calls: {found.total('model_calls') / len(SOME):.1f} a case")
 
     for name, script in FLOORS.items():
         setting = Setting(f"offline:{name}", think="none", cover="none")

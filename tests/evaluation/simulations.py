@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from scipy.stats import binomtest
 
 from tests.evaluation.values import ROWS, result, scores_of
-from think_agent.evaluation.comparisons import Finding, compare, planned
+from think_agent.evaluation.comparisons import Finding, compare
 from think_agent.evaluation.scores import Result, Setting
 
 RUNS = 500
@@ -72,7 +72,7 @@ def main() -> None:
             counts = Counts()
             for seed in range(RUNS):
                 results = drawn(random.Random(seed), effect, trials)
-                counts.add(compare(scores_of(results), planned(ROWS)), effect)
+                counts.add(compare(scores_of(results)), effect)
             held = counts.held / counts.findings
             print(
                 f"{points:2} points, {trials} trials: a finding in {counts.with_any / RUNS:.1%} of "

@@ -349,7 +349,7 @@ def test_the_same_score_through_every_provider(through_an_sdk, command, out, tmp
     prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
     assert command(*flags, "--config", prices) == 0  # from the file: the server is gone
-    calls = Score(found).mean("model_calls")
+    calls = Score(found).total("model_calls") / len(found)
     assert f"${calls * 0.002:.4f}" in capsys.readouterr().out
 
 

@@ -39,11 +39,15 @@ def test_each_dot_is_the_share_in_the_table():
     header, *rows = report(BOTH)[0].rows
     column = header.index("pass^1")
     marks = [*hard.dots, *hard.lines]
-    assert [(mark.name, mark.text) for mark in marks] == [(row[0], row[column]) for row in rows]
-    assert [(mark.low < mark.share < mark.high) for mark in hard.dots] == [True, True]
-    assert [mark.share for mark in hard.dots] == [75, 25]
+    assert [(mark.name, str(mark.share)) for mark in marks] == [
+        (row[0], row[column]) for row in rows
+    ]
+    assert [mark.share.low < mark.share.value < mark.share.high for mark in hard.dots] == [True] * 2
+    assert [mark.share.value for mark in hard.dots] == [0.75, 0.25]
+    page = to_html(BOTH, report(BOTH))
+    assert [f'class="dot" style="--at: {at}"' in page for at in (75.0, 25.0)] == [True, True]
     assert [row[header.index("easy")] for row in rows] == ["1/3"] * 3
-    assert [round(mark.share) for mark in [*simple.dots, *simple.lines]] == [33] * 3
+    assert [mark.share.value for mark in [*simple.dots, *simple.lines]] == [1 / 3] * 3
 
 
 def test_floors_are_lines_from_left_to_right():

@@ -105,8 +105,8 @@ class Evaluation:
     @property
     def plan(self) -> Plan:
         """What is run and compared; it has to be the plan that is in the file."""
-        compared = planned(self.models)
-        return Plan(tuple(self.models), tuple(compared), len(self._trials), len(self.cases))
+        compared = tuple(planned(self.models))
+        return Plan(tuple(self.models), compared, len(self._trials), len(self.cases))
 
     def _jobs(self, shard: slice = slice(None)) -> list[Job]:
         jobs = []

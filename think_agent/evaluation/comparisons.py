@@ -78,14 +78,14 @@ def planned(settings: Collection[Setting]) -> list[Comparison]:
     return found
 
 
-def compare(
-    scores: dict[Setting, Score], comparisons: list[Comparison], as_planned: bool = True
-) -> list[Finding]:
-    """The findings of these comparisons, in order. Holm's method counts each that is tested."""
+def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[Finding]:
+    """The findings of the comparisons between these settings. Holm's method counts each that is
+    tested; none is, if the results are not the whole plan (rule 3).
+    """
     findings = []
     tested = []
     p_values = []
-    for comparison in comparisons:
+    for comparison in planned(scores):
         pairs = _pairs(scores[comparison.setting], scores[comparison.against])
         means = [fmean(trials) for trials in pairs]
         most = max((len(trials) for trials in pairs), default=1)

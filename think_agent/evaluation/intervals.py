@@ -27,10 +27,10 @@ def wilson(right: float, n: int) -> Interval:
     """
     if n == 0:
         return 0.0, 1.0
-    share = right / n
-    z2 = Z**2 / n
-    center = (share + z2 / 2) / (1 + z2)
-    half = sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)
+    z2 = Z**2
+    total = n + z2
+    center = (right + z2 / 2) / total
+    half = Z * sqrt(right * (n - right) / n + z2 / 4) / total
     return max(0.0, center - half), min(1.0, center + half)
 
 
@@ -65,7 +65,7 @@ def sign_flip(differences: list[int]) -> float:
         ways = longer
     found = abs(sum(differences))
     as_far = sum(count for total, count in ways.items() if abs(total) >= found)
-    return as_far / (1 << len(differences))  # of 2 ** n choices
+    return as_far / ways.total()
 
 
 def holm(p_values: list[float]) -> list[float]:

@@ -8,18 +8,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..audit.page import rendered
-from .scores import Results, Score, named
+from .scores import Results, Score, Share, named
 from .tables import Section
 
 
 class Mark(NamedTuple):
-    """A share in the picture. `text` says it; `low`, `share` and `high` are percents."""
+    """The share of a setting in the picture."""
 
     name: str
-    text: str
-    low: float
-    share: float
-    high: float
+    share: Share
 
 
 class Panel(NamedTuple):
@@ -49,10 +46,9 @@ def panels(results: Results) -> Iterator[Panel]:
         panel = Panel(f"Right, of the {kind} cases", [], [])
         for setting, name in named(results).items():
             score = Score(results[setting], easy=kind == "easy")
-            marks = panel.lines if setting.is_floor else panel.dots
-            for share in score.pass_k[:1]:
-                percents = [100 * share.low, 100 * share.value, 100 * share.high]
-                marks.append(Mark(name, str(share), *percents))
+            if score.compared:
+                marks = panel.lines if setting.is_floor else panel.dots
+                marks.append(Mark(name, score.pass_k[0]))
         panel.lines.sort(key=lambda mark: mark.share)
         if panel.dots:
             yield panel

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ..audit.words import counted
 from ..policies import Price
 from ..text import shorten
-from .comparisons import Finding, compare, planned
+from .comparisons import Finding, compare
 from .intervals import detectable, wilson
 from .results import Plan
 from .scores import Results, Score, Setting, named, varying, without_floors
@@ -24,13 +24,6 @@ DECISIONS = (
     "where a script without a thought may be right, so that nothing is compared there; "
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
-)
-CAUSES = (  # what made a difference, by the causes of the clear comparisons
-    ({"tool", "prompt"}, "the tool and the prompt"),
-    ({"tool"}, "the tool"),
-    ({"prompt"}, "the prompt"),
-    ({"both"}, "tool and prompt together; which of them, is not shown"),
-    (set[str](), "neither tool nor prompt, as far as this run can show"),
 )
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
@@ -45,12 +38,13 @@ def report(
     """
     names = named(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
-    findings = compare(scores, planned(results), waits_for is None)
+    findings = compare(scores, waits_for is None)
+    tested = [finding for finding in findings if finding.p is not None]
     sentences = [_of_finding(finding, names) for finding in findings]
-    sentences += _of_causes(findings, names)
+    sentences += _of_causes(tested, names)
     sentences += _of_problems(scores, names)
     sentences += _of_common(results)
-    sentences.append(_of_size(findings, waits_for))
+    sentences.append(_of_size(tested, waits_for))
     return [
         Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
         Section("How", "", _table(scores, names, _how)),
@@ -94,26 +88,30 @@ def _decisions(score: Score) -> Cells:
     cells["easy"] = _right(Score(score.results, easy=True))
     cells["said done"] = score.total("false_success")
     cells["wrong writes"] = score.total("wrong_writes")
-    if score.total("model_calls"):
-        cells["calls"] = f"{score.mean('model_calls'):.1f}"
-    if score.total("usage.input_tokens"):
-        read, written = score.mean("usage.input_tokens"), score.mean("usage.output_tokens")
-        cells["tokens"] = f"{read:,.0f} + {written:,.0f}"
-    if score.cost is not None:
-        cells["cost"] = f"${score.cost:.4f}"
+    runs = max(1, len(score.ran))
+    calls = score.total("model_calls")
+    if calls:
+        cells["calls"] = f"{calls / runs:.1f}"
+    usage = score.usage
+    if usage.input_tokens:
+        cells["tokens"] = f"{usage.input_tokens / runs:,.0f} + {usage.output_tokens / runs:,.0f}"
+    if score.price:
+        cells["cost"] = f"${score.price.of(usage) / runs:.4f}"
     return cells
 
 
 def _how(score: Score) -> Cells:
     """How that came about."""
     cells: Cells = {
-        "actions behind a thought": _percent(score, "behind_a_thought", "actions"),
-        "forced calls honored": _percent(score, "honored", "forced"),
+        "actions behind a thought": _percent(
+            score.total("behind_a_thought"), score.total("actions")
+        ),
+        "forced calls honored": _percent(score.total("honored"), score.total("forced")),
     }
     exits = Counter(result.exit for result in score.results)
     cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
-    if score.total("usage.cached_tokens"):
-        cells["cached"] = f"{score.mean('usage.cached_tokens'):,.0f}"
+    if score.usage.cached_tokens:
+        cells["cached"] = f"{score.usage.cached_tokens / len(score.ran):,.0f}"
     return cells
 
 
@@ -131,9 +129,8 @@ def _right(score: Score) -> str:
     return f"{score.right}/{len(score.compared)}"
 
 
-def _percent(score: Score, some: str, all: str) -> str:
-    """How many of the one there were of the other."""
-    part, whole = score.total(some), score.total(all)
+def _percent(part: int, whole: int) -> str:
+    """A part of a whole, also in percent."""
     if not whole:
         return ""
     return f"{part}/{whole} ({part / whole:.0%})"
@@ -162,18 +159,24 @@ def _of_finding(finding: Finding, names: Names) -> str:
     return f"{question}{setting} is {verdict} than {against}: {size}."
 
 
-def _of_causes(findings: list[Finding], names: Names) -> Iterator[str]:
+def _of_causes(tested: list[Finding], names: Names) -> Iterator[str]:
     """What made a difference, for each model whose rows were tested."""
     clear: dict[str, set[str]] = {}
-    for finding in findings:
+    for finding in tested:
         comparison = finding.comparison
-        if comparison.question and finding.p is not None:
+        if comparison.question:
             _, _, apart = names[comparison.setting].partition(", ")  # its row comes first
             found = clear.setdefault(apart or comparison.setting.provider, set())
             if finding.is_clear:
                 found.add(comparison.cause)
     for model, found in clear.items():
-        cause = next(text for needed, text in CAUSES if needed <= found)
+        parts = [f"the {part}" for part in ("tool", "prompt") if part in found]
+        if parts:
+            cause = " and ".join(parts)
+        elif "both" in found:
+            cause = "tool and prompt together; which of them, is not shown"
+        else:
+            cause = "neither tool nor prompt, as far as this run can show"
         yield f"What made a difference for {model}: {cause}."
 
 
@@ -202,11 +205,10 @@ def _of_common(results: Results) -> Iterator[str]:
         yield f"The same for all: {', '.join(values)}."
 
 
-def _of_size(findings: list[Finding], plan: Plan | None) -> str:
+def _of_size(tested: list[Finding], plan: Plan | None) -> str:
     """How small n is, or why nothing is tested. `plan` is what is not complete."""
-    tested = [finding.cases for finding in findings if finding.p is not None]
     if tested:
-        n = min(tested)
+        n = min(finding.cases for finding in tested)
         _, high = wilson(n / 2, n)
         points = 100 * high - 50
         return (

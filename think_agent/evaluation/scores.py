@@ -11,7 +11,6 @@ Rule 3: an error on the way to the model is no wrong answer. It is counted separ
 from collections.abc import Collection
 from dataclasses import field
 from math import comb
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from pydantic.dataclasses import dataclass
@@ -148,7 +147,7 @@ class Score:
 
     `ran`: the results without an error. `compared`: those of hard cases, or with `easy` those of
     easy ones; `right` is how many of them are right. `by_case`: for each of these cases, which
-    trials are right. `cost` is the average of one run.
+    trials are right. `usage`: the tokens of all runs without an error, at this `price`.
     """
 
     def __init__(
@@ -161,10 +160,8 @@ class Score:
         self.by_case: dict[str, dict[int, bool]] = {}
         for result in self.compared:
             self.by_case.setdefault(result.case, {})[result.trial] = result.right
-        self.cost = None
-        if price:
-            total = sum(price.of(result.usage) for result in self.ran)
-            self.cost = total / max(1, len(self.ran))
+        self.usage = sum((result.usage for result in self.ran), Usage())
+        self.price = price
 
     @property
     def pass_k(self) -> list[Share]:
@@ -186,13 +183,8 @@ class Score:
         return found
 
     def total(self, name: str) -> int:
-        """The sum of a field (`actions`, `usage.input_tokens`) over the runs without an error."""
-        value = attrgetter(name)
-        return sum(value(result) for result in self.ran)
-
-    def mean(self, name: str) -> float:
-        """The average of a field over the runs without an error."""
-        return self.total(name) / max(1, len(self.ran))
+        """The sum of a field, such as `actions`, over the runs without an error."""
+        return sum(getattr(result, name) for result in self.ran)
 
 
 def without_floors(settings: Collection[Setting]) -> list[Setting]:

@@ -36,11 +36,11 @@ from ..tools import Tool
 from ..turn import Turn
 from .scores import Result, Setting
 
-BRIEF_NOTES = {**THINK.parameters["properties"], CARRIED: {**THOUGHT, "maxLength": 180}}
+BRIEF_NOTES = THINK.parameters["properties"] | {CARRIED: THOUGHT | {"maxLength": 180}}
 BRIEF = replace(
     THINK,
     description=f"{THINK.description} Write at most 25 words.",
-    parameters={**THINK.parameters, "properties": BRIEF_NOTES},
+    parameters=THINK.parameters | {"properties": BRIEF_NOTES},
 )
 THINK_TOOLS = {"on": THINK, "brief": BRIEF, "minimal": THINK_MINIMAL, "none": None}
 
