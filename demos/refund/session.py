@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from click import Context
+from click.exceptions import Exit
 from rich.text import Text
 
 from demos.refund.checks import checks
@@ -163,16 +164,16 @@ class Session:
 
         if not self.settings["quiet"]:
             self.greet()
-        with self.view:
-            if self.text or self.settings["resume"]:
-                return self.run_once()
-            return self.converse()
+        if self.text or self.settings["resume"]:
+            return self.run_once()
+        self.converse()
+        return 0
 
     def run_once(self) -> int:
         try:
-            outcome = self.work(self.text, self.view)
+            with self.view:
+                outcome = self.work(self.text, self.view)
         except KeyboardInterrupt:
-            self.view.stopped()
             self.say_how_to_go_on()
             return 130
         if outcome.exit == "needs_human" and not self.settings["quiet"]:
@@ -180,11 +181,11 @@ class Session:
             self.say_what_waiting_means()
         return exit_code(outcome.exit)
 
-    def converse(self) -> int:
+    def converse(self) -> None:
         self.view.print("Type a request, or /help. For example:")
         for example in EXAMPLES:
             self.view.print(f"  {example}")
-        return DeskChat(self).talk()
+        DeskChat(self).talk()
 
     def work(
         self, text: str, on_event: RunView | None, transcript: Sequence[Message] = ()
@@ -274,11 +275,11 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, error: BaseException, code: int) -> int | None:
+    def broken_off(self, error: BaseException, code: int) -> None:
         if self.session.settings["transcript"]:
             self.session.say_how_to_go_on()
-            return code  # in a file, a turn ends before the next begins
-        return super().broken_off(error, code)
+            raise Exit(code)  # in a file, a turn ends before the next begins
+        super().broken_off(error, code)
 
     def obey(self, command: str, rest: str) -> None:
         match command, rest:

@@ -26,8 +26,7 @@ def chat(agent: Agent) -> None:
     """
     view = RunView(Screen())
     view.print("Type a request, or /help.")
-    with view:
-        Chat(agent, view).talk()
+    Chat(agent, view).talk()
 
 
 @dataclass
@@ -45,47 +44,44 @@ class Chat:
         "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
     }
 
-    def talk(self) -> int:
-        """Run turns until the person leaves; returns an exit code."""
+    def talk(self) -> None:
+        """Run turns until the person leaves."""
         while True:
             text = self.read()
             if text == "/quit":
-                return 0
+                return
             if text.startswith("/"):
                 command, _, rest = text.partition(" ")
                 self.obey(command, rest.strip())
             else:
-                code = self.answer(text)
-                if code is not None:
-                    return code
+                self.answer(text)
 
-    def answer(self, text: str) -> int | None:
-        """One turn. An exit code ends the conversation; after None it goes on."""
+    def answer(self, text: str) -> None:
+        """One turn."""
         try:
-            self.transcript = self.work(text).transcript
-            return None
+            with self.view:
+                self.transcript = self.work(text).transcript
         except KeyboardInterrupt as stop:
-            self.view.stopped()
-            return self.broken_off(stop, 130)
+            self.broken_off(stop, 130)
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
                 problem = noted("the agent", error)  # a check or a policy has a mistake
-            self.view.stop()
             self.view.print(f"error: {problem}", "red")
-            return self.broken_off(error, 1)
+            self.broken_off(error, 1)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, error: BaseException, code: int) -> int | None:
-        """Keep the messages of a turn that an error or Ctrl-C ended; returns as `answer` does."""
+    def broken_off(self, error: BaseException, code: int) -> None:
+        """Keep the messages of a turn that an error or Ctrl-C ended. `code` is the exit code of a
+        program that ends here, too.
+        """
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
             self.transcript = transcript
             self.view.print("The conversation goes on with your next request.", "yellow")
-        return None
 
     def obey(self, command: str, rest: str) -> None:
         """A line that begins with a slash."""

@@ -120,7 +120,10 @@ class RunView:
         self.stop()
         RunView.in_front = None
         if raised is KeyboardInterrupt:
-            self.stopped()
+            said = "Stopped. Nothing was done."
+            if self.turn.actions:
+                said = f"Stopped. Done so far:\n{report(self.turn)}"
+            self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -158,14 +161,6 @@ class RunView:
             self.print(answer)
         else:
             self.print("\n" + f"{answer}\n\n{figures}".strip())
-
-    def stopped(self) -> None:
-        """Say what was done before a person stopped the run."""
-        self.stop()
-        said = "Stopped. Nothing was done."
-        if self.turn.actions:
-            said = f"Stopped. Done so far:\n{report(self.turn)}"
-        self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def print(self, text: str, style: str = "") -> None:
         """Print text. A terminal wraps it at words, a pipe does not wrap it."""
