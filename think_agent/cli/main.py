@@ -41,7 +41,7 @@ def main() -> int:
 
 def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
     """Run a command line (without `words`, the one of this process); returns the exit code."""
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run like Ctrl-C
     warnings.showwarning = lambda message, *_: say(str(message))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         accept_any_text(stream)
@@ -66,13 +66,6 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
     except click.Abort as stop:  # click's name for a KeyboardInterrupt
         say(str(stop.__cause__) or "stopped")
         return 130
-
-
-def _stop(*_: object) -> None:
-    """SIGTERM ends a run like Ctrl-C, even where asyncio handles that."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a script started it with `&`
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
 
 
 def _failed(text: str, code: int) -> int:
