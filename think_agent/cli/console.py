@@ -172,6 +172,23 @@ class RunView:
             self._hold("")
         write_block(self.console, *LOOK[kind], text)
 
+    def reply(self, reply: Assistant) -> None:
+        """Print a reply without its calls. Its text waits for the thought in them (rule 3)."""
+        self.line("thinking", reply.thinking)
+        self.line("commentary", reply.commentary)
+        self._hold(reply.text)
+
+    def call(self, call: ToolCall) -> None:
+        """Print a call, below the thought that it carries; of a call of think only the thought."""
+        self.on_screen = call
+        if call.name == THINK_NAME or carried(call):
+            notes = thought(call).strip()
+            if self._held in notes:  # a small model repeats its thought as text
+                self._held = ""
+            self.line("thought", notes or "(an empty thought)")
+        if call.name != THINK_NAME:
+            self.line("call", signature(call))
+
     def table(self, rows: dict[str, str]) -> None:
         """Print a line for each name and its meaning. A long meaning wraps beside its name."""
         width = max(len(name) for name in rows) + 1
@@ -204,9 +221,7 @@ class RunView:
             case Assistant():
                 if self.verbose:
                     self.line("step", words.joined(words.tokens(message.usage), self._took))
-                self.line("thinking", message.thinking)
-                self.line("commentary", message.commentary)
-                self._hold(message.text)
+                self.reply(message)
             case ToolResult():
                 self._show_result(message)
             case User(text=text):
@@ -217,33 +232,19 @@ class RunView:
                 self.line("met", words.checked(message))
             case Checked():
                 self.line("unmet", words.checked(message))
-        if self.turn.pending:
-            self._show_call(self.turn.pending[0])
-
-    def _show_call(self, call: ToolCall) -> None:
-        """Show a call, or its thought, unless it is on the screen already."""
-        if call is self.on_screen:
-            return
-        self.on_screen = call
-        is_thought = call.name == THINK_NAME
-        if is_thought or carried(call):
-            notes = thought(call).strip()
-            if self._held in notes:  # a small model repeats its thought as text
-                self._held = ""
-            self.line("thought", notes or "(an empty thought)")
-        if not is_thought:
-            self.line("call", signature(call))
+        pending = self.turn.pending
+        if pending and pending[0] is not self.on_screen:
+            self.call(pending[0])
 
     def _show_result(self, result: ToolResult) -> None:
-        call = self.on_screen
         if result.name == THINK_NAME:
             return
         if result.is_error:
             self.line("error", result.content)
-        elif self.verbose or call is None:
+        elif self.verbose or self.on_screen is None:
             self.line("result", result.content)
         else:
-            self.line("result", words.gave(result.content, call.arguments))
+            self.line("result", words.gave(result.content, self.on_screen.arguments))
         if self.verbose:
             self.line("step", self._took)
 
