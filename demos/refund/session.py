@@ -201,7 +201,7 @@ class Session:
             outcome = self.agent.resume(file, on_event=on_event)
 
         if self.settings["explain"] and on_event:
-            Chat(self.agent, self.view).explain(outcome.transcript)
+            Chat(self.agent, self.view, outcome.transcript).explain()
         if self.settings["html"]:
             made = report_of(outcome, self.agent, file)
             write_page(self.settings["html"], to_html(made))
@@ -275,11 +275,15 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, error: BaseException, code: int) -> None:
-        if self.session.settings["transcript"]:
-            self.session.say_how_to_go_on()
-            raise Exit(code)  # in a file, a turn ends before the next begins
-        super().broken_off(error, code)
+    def broken_off(self, error: BaseException) -> None:
+        if not self.session.settings["transcript"]:
+            super().broken_off(error)
+            return
+        self.session.say_how_to_go_on()
+        code = 1
+        if isinstance(error, KeyboardInterrupt):
+            code = 130
+        raise Exit(code)  # in a file, a turn ends before the next begins
 
     def obey(self, command: str, rest: str) -> None:
         match command, rest:

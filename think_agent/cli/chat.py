@@ -62,22 +62,20 @@ class Chat:
             with self.view:
                 self.transcript = self.work(text).transcript
         except KeyboardInterrupt as stop:
-            self.broken_off(stop, 130)
+            self.broken_off(stop)
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
                 problem = noted("the agent", error)  # a check or a policy has a mistake
             self.view.print(f"error: {problem}", "red")
-            self.broken_off(error, 1)
+            self.broken_off(error)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, error: BaseException, code: int) -> None:
-        """Keep the messages of a turn that an error or Ctrl-C ended. `code` is the exit code of a
-        program that ends here, too.
-        """
+    def broken_off(self, error: BaseException) -> None:
+        """Keep the messages of a turn that an error or Ctrl-C ended."""
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
             self.transcript = transcript
@@ -87,7 +85,7 @@ class Chat:
         """A line that begins with a slash."""
         match command:
             case "/explain":
-                self.explain(self.transcript)
+                self.explain()
             case "/reset":
                 self.transcript = ()
                 self.view.print("The conversation is forgotten.", "dim")
@@ -96,10 +94,10 @@ class Chat:
                     self.view.print(f"not a command: {command}", "red")
                 self.view.table(self.help)
 
-    def explain(self, transcript: Sequence[Message]) -> None:
+    def explain(self) -> None:
         """Why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
-        steps = explain(self.agent, transcript)
+        steps = explain(self.agent, self.transcript)
         last = [step for step in steps if step.turn == steps[-1].turn]
         for mark, text in explained(last):
             write_block(self.view.console, mark, "", text)

@@ -102,8 +102,8 @@ class RunView:
             self.thoughts = False
         self.turn = Turn()
         """What the messages say, those of earlier runs included."""
-        self.on_screen: ToolCall | None = None
-        """The call that was shown last."""
+        self.on_screen = ToolCall("", "", {})
+        """The call that was shown last; at first none."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -241,7 +241,7 @@ class RunView:
             return
         if result.is_error:
             self.line("error", result.content)
-        elif self.verbose or self.on_screen is None:
+        elif self.verbose:
             self.line("result", result.content)
         else:
             self.line("result", words.gave(result.content, self.on_screen.arguments))

@@ -10,7 +10,6 @@ Rule 4: keys that are typed during a run wait for the next prompt. They do not a
 """
 
 import io
-import os
 import sys
 from contextlib import suppress
 
@@ -91,14 +90,11 @@ def show_typing(is_shown: bool, *, forget: bool = False) -> None:
         return
     import termios
 
-    with suppress(OSError):  # it is not the terminal of this session
-        if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
-            return  # a background job that changes it would be stopped
-        mode = termios.tcgetattr(sys.stdin)
-        mode[3] &= ~termios.ECHO
-        if is_shown:
-            mode[3] |= termios.ECHO
-        when = termios.TCSANOW
-        if forget:
-            when = termios.TCSAFLUSH
-        termios.tcsetattr(sys.stdin, when, mode)
+    mode = termios.tcgetattr(sys.stdin)
+    mode[3] &= ~termios.ECHO
+    if is_shown:
+        mode[3] |= termios.ECHO
+    when = termios.TCSANOW
+    if forget:
+        when = termios.TCSAFLUSH
+    termios.tcsetattr(sys.stdin, when, mode)
