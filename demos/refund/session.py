@@ -285,19 +285,19 @@ class DeskChat(Chat):
             code = 130
         raise Exit(code)  # in a file, a turn ends before the next begins
 
-    def obey(self, command: str, rest: str) -> None:
-        match command, rest:
-            case "/thoughts", "on" | "off":
-                self.view.thoughts = rest == "on"
-                self.view.print(f"Thoughts and tool calls are {rest}.", "dim")
-            case "/thoughts", _:
+    def obey(self, command: str) -> None:
+        match command.split(maxsplit=1):
+            case ["/thoughts", "on" | "off" as choice]:
+                self.view.thoughts = choice == "on"
+                self.view.print(f"Thoughts and tool calls are {choice}.", "dim")
+            case ["/thoughts", *_]:
                 self.view.print("/thoughts on, or /thoughts off", "red")
-            case "/provider", "":
+            case ["/provider", spec]:
+                self.change_provider(spec)
+            case ["/provider"]:
                 self.view.print("/provider P or P:MODEL, such as /provider ollama", "red")
-            case "/provider", _:
-                self.change_provider(rest)
             case _:
-                super().obey(command, rest)
+                super().obey(command)
 
     def change_provider(self, spec: str) -> None:
         session = self.session

@@ -28,7 +28,6 @@ from .screen import Screen, read_line, show_typing
 
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
 MOST_ROWS = 12  # of arguments; `v` shows the rest
-LONGEST_NAME = 24  # of an argument, in characters
 # Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
 # and the empty Braille pattern.
 UNSEEN = re.compile(
@@ -134,9 +133,8 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
 def _show_rows(view: RunView, arguments: Json) -> None:
     width = view.console.width
     for name, value in list(arguments.items())[:MOST_ROWS]:
-        label = shorten(_written_out(name), LONGEST_NAME)
         text = _written_out(json_text(value))
-        row = f"  {label}: {text}"
+        row = f"  {_one_line(name)}: {text}"
         if cell_len(row) > width:
             note = f"… ({len(text):,} characters; v shows it)"
             row = set_cell_size(row, width - cell_len(note)) + note
@@ -148,8 +146,7 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
-    texts = {"the thought": asked.thought, **arguments}
-    for name, value in texts.items():
+    for name, value in {"the thought": asked.thought, **arguments}.items():
         view.table({f"{_one_line(name)}:": _written_out(_as_text(value))})
 
 

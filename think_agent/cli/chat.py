@@ -51,8 +51,7 @@ class Chat:
             if text == "/quit":
                 return
             if text.startswith("/"):
-                command, _, rest = text.partition(" ")
-                self.obey(command, rest.strip())
+                self.obey(text)
             else:
                 self.answer(text)
 
@@ -81,7 +80,7 @@ class Chat:
             self.transcript = transcript
             self.view.print("The conversation goes on with your next request.", "yellow")
 
-    def obey(self, command: str, rest: str) -> None:
+    def obey(self, command: str) -> None:
         """A line that begins with a slash."""
         match command:
             case "/explain":

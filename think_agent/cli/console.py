@@ -239,12 +239,13 @@ class RunView:
     def _show_result(self, result: ToolResult) -> None:
         if result.name == THINK_NAME:
             return
+        kind = "result"
+        text = result.content
         if result.is_error:
-            self.line("error", result.content)
-        elif self.verbose:
-            self.line("result", result.content)
-        else:
-            self.line("result", words.gave(result.content, self.on_screen.arguments))
+            kind = "error"
+        elif not self.verbose:
+            text = words.gave(text, self.on_screen.arguments)
+        self.line(kind, text)
         if self.verbose:
             self.line("step", self._took)
 
