@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from click import Context
+from click.exceptions import Exit
 from rich.text import Text
 
 from demos.refund.checks import checks
@@ -163,16 +164,16 @@ class Session:
 
         if not self.settings["quiet"]:
             self.greet()
-        with self.view:
-            if self.text or self.settings["resume"]:
-                return self.run_once()
-            return self.converse()
+        if self.text or self.settings["resume"]:
+            return self.run_once()
+        self.converse()
+        return 0
 
     def run_once(self) -> int:
         try:
-            outcome = self.work(self.text, self.view)
+            with self.view:
+                outcome = self.work(self.text, self.view)
         except KeyboardInterrupt:
-            self.view.stopped()
             self.say_how_to_go_on()
             return 130
         if outcome.exit == "needs_human" and not self.settings["quiet"]:
@@ -180,11 +181,11 @@ class Session:
             self.say_what_waiting_means()
         return exit_code(outcome.exit)
 
-    def converse(self) -> int:
+    def converse(self) -> None:
         self.view.print("Type a request, or /help. For example:")
         for example in EXAMPLES:
             self.view.print(f"  {example}")
-        return DeskChat(self).talk()
+        DeskChat(self).talk()
 
     def work(
         self, text: str, on_event: RunView | None, transcript: Sequence[Message] = ()
@@ -200,7 +201,7 @@ class Session:
             outcome = self.agent.resume(file, on_event=on_event)
 
         if self.settings["explain"] and on_event:
-            Chat(self.agent, self.view).explain(outcome.transcript)
+            Chat(self.agent, self.view, outcome.transcript).explain()
         if self.settings["html"]:
             made = report_of(outcome, self.agent, file)
             write_page(self.settings["html"], to_html(made))
@@ -274,25 +275,29 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, error: BaseException, code: int) -> int | None:
-        if self.session.settings["transcript"]:
-            self.session.say_how_to_go_on()
-            return code  # in a file, a turn ends before the next begins
-        return super().broken_off(error, code)
+    def broken_off(self, error: BaseException) -> None:
+        if not self.session.settings["transcript"]:
+            super().broken_off(error)
+            return
+        self.session.say_how_to_go_on()
+        code = 1
+        if isinstance(error, KeyboardInterrupt):
+            code = 130
+        raise Exit(code)  # in a file, a turn ends before the next begins
 
-    def obey(self, command: str, rest: str) -> None:
-        match command, rest:
-            case "/thoughts", "on" | "off":
-                self.view.thoughts = rest == "on"
-                self.view.print(f"Thoughts and tool calls are {rest}.", "dim")
-            case "/thoughts", _:
+    def obey(self, command: str) -> None:
+        match command.split(maxsplit=1):
+            case ["/thoughts", "on" | "off" as choice]:
+                self.view.thoughts = choice == "on"
+                self.view.print(f"Thoughts and tool calls are {choice}.", "dim")
+            case ["/thoughts", *_]:
                 self.view.print("/thoughts on, or /thoughts off", "red")
-            case "/provider", "":
+            case ["/provider", spec]:
+                self.change_provider(spec)
+            case ["/provider"]:
                 self.view.print("/provider P or P:MODEL, such as /provider ollama", "red")
-            case "/provider", _:
-                self.change_provider(rest)
             case _:
-                super().obey(command, rest)
+                super().obey(command)
 
     def change_provider(self, spec: str) -> None:
         session = self.session

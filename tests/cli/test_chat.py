@@ -56,7 +56,7 @@ def test_an_explanation_wraps_beside_its_mark():
     view = RunView(console_into(out, terminal=True, width=40))
     agent = Agent(ScriptedModel(["A long answer that does not fit in a line."]), force="never")
     transcript = agent.run("Go on with all that there is to do.").transcript
-    Chat(agent, view).explain(transcript)
+    Chat(agent, view, transcript).explain()
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     assert "       -> A long answer that does not" in lines
     assert "          fit in a line." in lines

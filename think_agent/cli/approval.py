@@ -1,26 +1,40 @@
 """Asking a person at a terminal: `Agent(..., approve=at_the_terminal)`.
 
-Rule 1: the person sees a card (`card.py`): the call as it will run, and the thought behind it.
-Rule 2: edited arguments are shown on a new card; a yes is a yes to what is on it. If they do not
+Rule 1: the person sees a card: the thought, and the call as it will run, with every argument as the
+        function will get it, defaults too, one on a line. The tool's name is last, above the keys.
+Rule 2: a long argument is cut to its line, which says how long it is. A value is shown as JSON, and
+        invisible characters are written out. So nothing that a model wrote can look like another
+        line of the card, or move one off the screen.
+Rule 3: edited arguments are shown on a new card; a yes is a yes to what is on it. If they do not
         fit the tool, the run asks again and says why.
-Rule 3: one question at a time. What is typed answers the question that is on the screen.
-Rule 4: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
+Rule 4: one question at a time. What is typed answers the question that is on the screen.
+Rule 5: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
         again when the run is resumed.
 """
 
 import os
+import re
 import threading
 from dataclasses import replace
 
+from rich.cells import cell_len, set_cell_size
+
 from ..loop import AskHuman
 from ..messages import Json, Verdict
-from ..text import sanitize
+from ..text import JOINERS, json_text, sanitize, shorten
 from ..wire.json_reading import json_value
-from .card import as_text, show_card, show_whole
 from .console import RunView
 from .screen import Screen, read_line, show_typing
 
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
+MOST_ROWS = 12  # of arguments; `v` shows the rest
+LONGEST_NAME = 24  # of an argument, in characters: its value has to be seen
+# Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
+# and the empty Braille pattern.
+UNSEEN = re.compile(
+    f"[{JOINERS}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
 _one_question = threading.Lock()  # several runs may ask at one terminal
 
 
@@ -50,8 +64,8 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
     if asked.received is not None:
         arguments = asked.received
     keys = _keys(asked)
-    _ask(view, asked, arguments, keys)
     while True:
+        _ask(view, asked, arguments, keys)
         word, _, rest = read_line("> ").strip().partition(" ")
         key = word.lower()[:1]
         if key not in keys:
@@ -67,12 +81,11 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
             case "q":
                 return Verdict("quit")
             case "v":
-                show_whole(view, asked, arguments)
+                _show_whole(view, asked, arguments)
             case "e":
                 assert written is not None  # other arguments are refused before the question
                 written = _edited(written, arguments)
                 arguments = arguments | written  # the yes is for what is shown, changed or not
-        _ask(view, asked, arguments, keys)
 
 
 def _keys(asked: AskHuman) -> dict[str, str]:
@@ -92,10 +105,23 @@ def _keys(asked: AskHuman) -> dict[str, str]:
 
 
 def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) -> None:
+    """Print the card of a call that would run with these `arguments`, or a question without a call;
+    then the keys.
+    """
+    question = asked.question
     if asked.call:
-        show_card(view, asked, arguments)
-    else:
-        view.print(f"\n{asked.question}", "bold magenta")
+        question = f"Run {_one_line(asked.call.name)}?"
+    if asked.thought and asked.call != view.on_screen:
+        view.print(f"The thought behind it: {_one_line(asked.thought)}", "cyan")
+    view.print("")
+    _show_rows(view, arguments)
+    if asked.as_new and isinstance(asked.as_new.arguments, dict):
+        view.print("As a new one it would be:", "dim")
+        _show_rows(view, asked.as_new.arguments)
+    if asked.remark:
+        view.print(_one_line(asked.remark), "magenta")
+    view.print(question, "bold magenta")
+
     leave = "stop the run here"
     if view.is_kept:
         leave = "stop here, and decide another day"
@@ -103,6 +129,43 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
     if view.turn.reply and view.turn.reply.provider == "ollama":
         view.print(UNLOADS, "dim")
     show_typing(True, forget=True)
+
+
+def _show_rows(view: RunView, arguments: Json) -> None:
+    width = view.console.width
+    for name, value in list(arguments.items())[:MOST_ROWS]:
+        text = _written_out(json_text(value))
+        row = f"  {shorten(_written_out(name), LONGEST_NAME)}: {text}"
+        if cell_len(row) > width:
+            note = f"… ({len(text):,} characters; v shows it)"
+            row = set_cell_size(row, width - cell_len(note)) + note
+        view.print(row)
+    left = len(arguments) - MOST_ROWS
+    if left > 0:
+        view.print(f"  ({left} more arguments; v shows them)", "magenta")
+
+
+def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
+    """Print the thought and every argument in full, each beside its name."""
+    for name, value in {"the thought": asked.thought, **arguments}.items():
+        view.table({f"{_one_line(name)}:": _written_out(_as_text(value))})
+
+
+def _as_text(value: object) -> str:
+    """Text as it is, any other value as JSON."""
+    if isinstance(value, str):
+        return value
+    return json_text(value)
+
+
+def _one_line(text: str) -> str:
+    """A text of a few lines at most, as one: with what cannot be seen written out."""
+    return _written_out(shorten(text, 300))
+
+
+def _written_out(text: str) -> str:
+    """`text` with every character that cannot be seen written out (`\\u3164`)."""
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), sanitize(text))
 
 
 def _edited(written: Json, received: Json) -> Json:
@@ -114,7 +177,7 @@ def _edited(written: Json, received: Json) -> Json:
     """
     edited = dict(written)
     for name, value in {**received, **written}.items():
-        present = sanitize(as_text(value))
+        present = sanitize(_as_text(value))
         typed = read_line(f"{name}: ", present).strip()
         if typed == present.strip():
             continue

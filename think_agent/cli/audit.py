@@ -8,7 +8,6 @@ Rule 2: the output is as private as the transcript: file mode 0600, and `--redac
 Rule 3: a log is read whole; if not, the exit code says so.
 """
 
-from collections.abc import Iterator
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,7 @@ from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
 from ..errors import TranscriptError
 from ..evaluation import tables
-from ..messages import THINK_NAME, Json
-from ..tools import signature
+from ..messages import Json
 from .console import RunView
 from .options import Command, new_file, old_file, output_option, several, under
 from .screen import Screen, say, write_block
@@ -73,34 +71,25 @@ def show(made: Report, console: Console) -> None:
             request = turn.request.text
         view.print(f"\nRequest {number}: {request}")
         for entry in turn.entries:
-            for kind, text in _lines(entry, turn.answer):
-                view.line(kind, text)
+            _show_entry(view, entry)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
     for mark, text in explained(made.steps):
         write_block(console, mark, "", text)
 
 
-def _lines(entry: Step | Note, answer: str) -> Iterator[tuple[str, str]]:
-    """The lines for a step or a note: the kind of each, and its text."""
+def _show_entry(view: RunView, entry: Step | Note) -> None:
     if isinstance(entry, Note):
-        yield entry.kind, entry.text
+        view.line(entry.kind, entry.text)
         return
-    reply = entry.reply
-    yield "thinking", reply.thinking
-    yield "commentary", reply.commentary
-    if reply.text != answer:
-        yield "commentary", reply.text
+    view.reply(entry.reply)
     for note in entry.notes:
-        yield note.kind, note.text
+        view.line(note.kind, note.text)
     for call in entry.calls:
-        if call.text is not None:
-            yield "thought", call.text or "(an empty thought)"
-        if call.call.name != THINK_NAME:
-            yield "call", signature(call.call)
+        view.call(call.call)
         for note in call.events:
             if note.kind != "status":
-                yield note.kind, note.text
-        yield "result", call.result
+                view.line(note.kind, note.text)
+        view.line("result", call.result)
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)

@@ -26,8 +26,7 @@ def chat(agent: Agent) -> None:
     """
     view = RunView(Screen())
     view.print("Type a request, or /help.")
-    with view:
-        Chat(agent, view).talk()
+    Chat(agent, view).talk()
 
 
 @dataclass
@@ -45,53 +44,47 @@ class Chat:
         "/quit": "leave (Ctrl-D does, too, and Ctrl-C twice)",
     }
 
-    def talk(self) -> int:
-        """Run turns until the person leaves; returns an exit code."""
+    def talk(self) -> None:
+        """Run turns until the person leaves."""
         while True:
             text = self.read()
             if text == "/quit":
-                return 0
+                return
             if text.startswith("/"):
-                command, _, rest = text.partition(" ")
-                self.obey(command, rest.strip())
+                self.obey(text)
             else:
-                code = self.answer(text)
-                if code is not None:
-                    return code
+                self.answer(text)
 
-    def answer(self, text: str) -> int | None:
-        """One turn. An exit code ends the conversation; after None it goes on."""
+    def answer(self, text: str) -> None:
+        """One turn."""
         try:
-            self.transcript = self.work(text).transcript
-            return None
+            with self.view:
+                self.transcript = self.work(text).transcript
         except KeyboardInterrupt as stop:
-            self.view.stopped()
-            return self.broken_off(stop, 130)
+            self.broken_off(stop)
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
                 problem = noted("the agent", error)  # a check or a policy has a mistake
-            self.view.stop()
             self.view.print(f"error: {problem}", "red")
-            return self.broken_off(error, 1)
+            self.broken_off(error)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, error: BaseException, code: int) -> int | None:
-        """Keep the messages of a turn that an error or Ctrl-C ended; returns as `answer` does."""
+    def broken_off(self, error: BaseException) -> None:
+        """Keep the messages of a turn that an error or Ctrl-C ended."""
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
             self.transcript = transcript
             self.view.print("The conversation goes on with your next request.", "yellow")
-        return None
 
-    def obey(self, command: str, rest: str) -> None:
+    def obey(self, command: str) -> None:
         """A line that begins with a slash."""
         match command:
             case "/explain":
-                self.explain(self.transcript)
+                self.explain()
             case "/reset":
                 self.transcript = ()
                 self.view.print("The conversation is forgotten.", "dim")
@@ -100,10 +93,10 @@ class Chat:
                     self.view.print(f"not a command: {command}", "red")
                 self.view.table(self.help)
 
-    def explain(self, transcript: Sequence[Message]) -> None:
+    def explain(self) -> None:
         """Why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
-        steps = explain(self.agent, transcript)
+        steps = explain(self.agent, self.transcript)
         last = [step for step in steps if step.turn == steps[-1].turn]
         for mark, text in explained(last):
             write_block(self.view.console, mark, "", text)

@@ -102,8 +102,8 @@ class RunView:
             self.thoughts = False
         self.turn = Turn()
         """What the messages say, those of earlier runs included."""
-        self.on_screen: ToolCall | None = None
-        """The call that was shown last."""
+        self.on_screen = ToolCall("", "", {})
+        """The call that was shown last; at first none."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -120,7 +120,10 @@ class RunView:
         self.stop()
         RunView.in_front = None
         if raised is KeyboardInterrupt:
-            self.stopped()
+            said = "Stopped. Nothing was done."
+            if self.turn.actions:
+                said = f"Stopped. Done so far:\n{report(self.turn)}"
+            self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -159,14 +162,6 @@ class RunView:
         else:
             self.print("\n" + f"{answer}\n\n{figures}".strip())
 
-    def stopped(self) -> None:
-        """Say what was done before a person stopped the run."""
-        self.stop()
-        said = "Stopped. Nothing was done."
-        if self.turn.actions:
-            said = f"Stopped. Done so far:\n{report(self.turn)}"
-        self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
-
     def print(self, text: str, style: str = "") -> None:
         """Print text. A terminal wraps it at words, a pipe does not wrap it."""
         write(self.console, text, style)
@@ -176,6 +171,23 @@ class RunView:
         if text.strip() and kind not in ("thought", "met", "step"):
             self._hold("")
         write_block(self.console, *LOOK[kind], text)
+
+    def reply(self, reply: Assistant) -> None:
+        """Print a reply without its calls. Its text waits for the thought in them (rule 3)."""
+        self.line("thinking", reply.thinking)
+        self.line("commentary", reply.commentary)
+        self._hold(reply.text)
+
+    def call(self, call: ToolCall) -> None:
+        """Print a call, below the thought that it carries; of a call of think only the thought."""
+        self.on_screen = call
+        if call.name == THINK_NAME or carried(call):
+            notes = thought(call).strip()
+            if self._held in notes:  # a small model repeats its thought as text
+                self._held = ""
+            self.line("thought", notes or "(an empty thought)")
+        if call.name != THINK_NAME:
+            self.line("call", signature(call))
 
     def table(self, rows: dict[str, str]) -> None:
         """Print a line for each name and its meaning. A long meaning wraps beside its name."""
@@ -209,9 +221,7 @@ class RunView:
             case Assistant():
                 if self.verbose:
                     self.line("step", words.joined(words.tokens(message.usage), self._took))
-                self.line("thinking", message.thinking)
-                self.line("commentary", message.commentary)
-                self._hold(message.text)
+                self.reply(message)
             case ToolResult():
                 self._show_result(message)
             case User(text=text):
@@ -222,33 +232,20 @@ class RunView:
                 self.line("met", words.checked(message))
             case Checked():
                 self.line("unmet", words.checked(message))
-        if self.turn.pending:
-            self._show_call(self.turn.pending[0])
-
-    def _show_call(self, call: ToolCall) -> None:
-        """Show a call, or its thought, unless it is on the screen already."""
-        if call is self.on_screen:
-            return
-        self.on_screen = call
-        is_thought = call.name == THINK_NAME
-        if is_thought or carried(call):
-            notes = thought(call).strip()
-            if self._held in notes:  # a small model repeats its thought as text
-                self._held = ""
-            self.line("thought", notes or "(an empty thought)")
-        if not is_thought:
-            self.line("call", signature(call))
+        pending = self.turn.pending
+        if pending and pending[0] is not self.on_screen:
+            self.call(pending[0])
 
     def _show_result(self, result: ToolResult) -> None:
-        call = self.on_screen
         if result.name == THINK_NAME:
             return
+        kind = "result"
+        text = result.content
         if result.is_error:
-            self.line("error", result.content)
-        elif self.verbose or call is None:
-            self.line("result", result.content)
-        else:
-            self.line("result", words.gave(result.content, call.arguments))
+            kind = "error"
+        elif not self.verbose:
+            text = words.gave(text, self.on_screen.arguments)
+        self.line(kind, text)
         if self.verbose:
             self.line("step", self._took)
 

@@ -43,7 +43,7 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
     """Run a command line (without `words`, the one of this process); returns the exit code."""
     signal.signal(signal.SIGTERM, _stop)
     warnings.showwarning = lambda message, *_: say(str(message))
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout):  # Python's stderr takes any text
         accept_any_text(stream)
 
     try:

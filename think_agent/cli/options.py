@@ -205,8 +205,8 @@ def _check_names(ctx: Context) -> None:
     """
     named = set(ctx.default_map or ())
     for variable in os.environ:
-        if variable.startswith(f"{PREFIX}_"):
-            named.add(variable.removeprefix(f"{PREFIX}_").lower())
+        _, _, name = variable.partition(f"{PREFIX}_")  # empty for a variable of others
+        named.add(name.lower())
     for name in named.difference(ctx.params):
         near = difflib.get_close_matches(name, ctx.params, cutoff=0.8)
         if near:
