@@ -4,7 +4,7 @@ from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.servers import serve
 from tests.support.pieces import four_ways, told
-from tests.support.providers import RIGHT, SPEAKS, desk, model_of
+from tests.support.providers import RIGHT, SPEAKS, decided, desk, model_of
 from think_agent import Assistant, Force, Request, ScriptedModel, User
 from think_agent.dialects import split
 
@@ -66,7 +66,7 @@ def test_the_refund_desk_with_the_thoughts_of_one_provider_and_the_actions_of_an
         shop = Shop()
         both = split(thinker=model_of("anthropic", one), actor=model_of("openai-responses", two))
         outcome = desk(both, shop, "always").run("ORD-001 ORD-002 ORD-003 ORD-004")
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     assert outcome.behind_a_thought == len(outcome.actions) == 12
     assert set(asked["thinker"]) == {"think"}
     assert "think" not in asked["actor"]

@@ -13,7 +13,7 @@ from tests.servers import Reply, serve
 from tests.support.agents import kit_said
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
-from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
+from tests.support.providers import RIGHT, SPEAKS, WAYS, decided, desk, model_of
 from think_agent import (
     THINK,
     Agent,
@@ -222,7 +222,7 @@ def test_a_conversation_goes_through_every_server(provider, dialect):
             assert outcome.behind_a_thought == len(outcome.actions) > 0
             assert all(order in outcome.answer for order in RIGHT if order in text)
         assert not any(body.get("tools") for body in server.requests)
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     replies = [m for m in transcript if isinstance(m, Assistant)]
     assert not any(reply.enforced == "ignored" for reply in replies)
 

@@ -50,7 +50,6 @@ class OpenAIProtocol(Protocol):
     def decode(self, path: str, body: Json) -> Request:
         typed = self.typed(body)
         check(fits(self.body_type, typed), f"Unrecognized request arguments in {typed}")
-        check(isinstance(body.get("model"), str), "you must provide a model parameter")
         check(self.knows(body["model"]), f"The model `{body['model']}` does not exist.")
         tools = self.tools(body.get("tools", []))
         system, messages = self.messages(body)
