@@ -254,18 +254,6 @@ def test_without_a_think_tool_a_call_carries_its_own_thought(dialect, given, pai
 
 @each
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_call_that_is_quoted_is_not_run_and_three_mistakes_end_the_run(dialect, way):
-    quoted = f"I must not do this, rule 5 forbids it. It would have been:\n{LOOK[dialect]}"
-    model = WRAP[dialect](ScriptedModel([quoted] * 3))
-    outcome = way(Agent(model, [look], force="never"), "Look at 7.")
-    assert (outcome.exit, outcome.actions) == ("gave_up", ())
-    mistakes = kit_said(outcome)
-    assert len(mistakes) == 2
-    assert all("look was not run" in message.text for message in mistakes)
-
-
-@each
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_call_that_the_server_could_not_read_is_told_to_the_model(dialect, way):
     """Ollama looks for calls in every reply, also where it was given no tools."""
     error = Reply(500, {"error": "error parsing tool call: raw='<function=pay', err=EOF"})
