@@ -160,14 +160,18 @@ def _cpu() -> float:
 
 @click.command()
 @click.argument("server")
+@click.option("--conversations", default=2_000)
+@click.option("--workers", "sizes", default=(1, 2, 4), multiple=True)
+@click.option("--kill-every", default=30.0, help="seconds")
 @click.option("--quick", is_flag=True, help="show that it runs")
-def main(server: str, quick: bool) -> None:
-    print(HEAD, flush=True)
+def main(
+    server: str, conversations: int, sizes: tuple[int, ...], kill_every: float, quick: bool
+) -> None:
     if quick:
-        print(measured(server, 2, 8, kill_every=5.0))
-        return
-    for workers in (1, 2, 4):
-        print(measured(server, workers, 2_000, kill_every=30.0), flush=True)
+        conversations, sizes, kill_every = 8, (2,), 5.0
+    print(HEAD, flush=True)
+    for workers in sizes:
+        print(measured(server, workers, conversations, kill_every), flush=True)
 
 
 if __name__ == "__main__":
