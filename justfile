@@ -41,8 +41,8 @@ bench *words:
     {{python}} -m tests.benchmarks.overhead {{words}}
 
 # what the core costs by itself
-bench-core *words:
-    {{python}} -m tests.benchmarks.core {{words}}
+bench-core:
+    {{python}} -m tests.benchmarks.core
 
 # 200 random kills and 200 late answers of the refund desk, and random examples
 soak *words:

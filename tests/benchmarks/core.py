@@ -17,7 +17,6 @@ Limitations: no SDK and no network is included. What has to be true on any machi
 `tests/core/test_growth.py`, without a clock.
 """
 
-import argparse
 import asyncio
 import gc
 import json
@@ -211,11 +210,7 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What the kit costs by itself.")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of which the best is shown")
-    parser.add_argument("--quick", action="store_true", help="one round of a hundredth")
-    args = parser.parse_args()
-    print("\n\n".join(tables(1 if args.quick else args.rounds, quick=args.quick)))
+    print("\n\n".join(tables(5)))
 
 
 if __name__ == "__main__":

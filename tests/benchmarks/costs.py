@@ -53,7 +53,7 @@ FILES = 30
 TEXT = "The quick brown fox jumps over the lazy dog. " * 20  # of a file
 
 
-# Two jobs. A job takes a model and how to think, and gives the transcript.
+# The jobs. An agent of a model and of how to think is sent one request after another.
 
 
 @tool(read_only=True)
@@ -62,17 +62,8 @@ def read_file(number: int) -> str:
     return f"File {number}. {TEXT}"
 
 
-def thirty_files(model: Model, **how: Any) -> Sequence[Message]:
-    agent = Agent(model, [read_file], instructions="Read every file.", max_model_calls=99, **how)
-    return agent.run("Read files 1 to 30.").transcript
-
-
-def thrice_thirty(model: Model, **how: Any) -> Sequence[Message]:
-    agent = Agent(model, [read_file], instructions="Read every file.", max_model_calls=99, **how)
-    transcript: Sequence[Message] = ()
-    for _ in range(3):
-        transcript = agent.run("Read files 1 to 30.", transcript=transcript).transcript
-    return transcript
+def reader(model: Model, **how: Any) -> Agent:
+    return Agent(model, [read_file], instructions="Read every file.", max_model_calls=99, **how)
 
 
 def desk_agent(model: Model, **how: Any) -> Agent:
@@ -80,15 +71,6 @@ def desk_agent(model: Model, **how: Any) -> Agent:
     if how.get("think", True) is None:  # then nothing can be guarded by a thought
         tools = [replace(item, think_first=False) for item in tools]
     return Agent(model, tools, instructions=INSTRUCTIONS.read_text(encoding="utf-8"), **how)
-
-
-def refund_desk(model: Model, **how: Any) -> Sequence[Message]:
-    agent = desk_agent(model, **how)
-    transcript: Sequence[Message] = ()
-    for order in ORDERS:
-        outcome = agent.run(f"I want a refund on order {order}", transcript=transcript)
-        transcript = outcome.transcript
-    return transcript
 
 
 def file_script(request: Request) -> Assistant:
@@ -135,18 +117,24 @@ def _calling(name: str, arguments: Json) -> Assistant:
 
 @dataclass(frozen=True)
 class Job:
-    """`script` plays the model; `scripts` has other scripts for some sides, by their names."""
+    """What an agent is asked for. `script` plays the model; `scripts` has other scripts for some
+    sides, by their names.
+    """
 
     name: str
-    run: Callable[..., Sequence[Message]]
+    agent: Callable[..., Agent]
+    requests: Sequence[str]
     script: Brain
     scripts: Mapping[str, Brain] = field(default_factory=dict)
 
 
 CARRY, JSON = "`carry=True`", "`json` dialect"
-DESK = Job("refund desk, three turns", refund_desk, desk_script, {CARRY: carrying(desk_script)})
-THIRTY = Job("thirty files, one turn", thirty_files, file_script, {JSON: with_reasons})
-TALK = Job("thirty files, three turns", thrice_thirty, file_script)
+REFUNDS = [f"I want a refund on order {order}" for order in ORDERS]
+READING = ["Read files 1 to 30."]
+WITH_THOUGHTS = {CARRY: carrying(desk_script)}
+DESK = Job("refund desk, three turns", desk_agent, REFUNDS, desk_script, WITH_THOUGHTS)
+THIRTY = Job("thirty files, one turn", reader, READING, file_script, {JSON: with_reasons})
+TALK = Job("thirty files, three turns", reader, READING * 3, file_script)
 
 
 @dataclass(frozen=True)
@@ -183,7 +171,10 @@ def played(
     """The calls of a job, and its transcript. `options` are the provider's."""
     script = job.scripts.get(side.name, job.script)
     with serving(provider, speaking(script, side.dialect), **options) as (server, model):
-        transcript = job.run(in_dialect(model, side.dialect), **side.how)
+        agent = job.agent(in_dialect(model, side.dialect), **side.how)
+        transcript: Sequence[Message] = ()
+        for text in job.requests:
+            transcript = agent.run(text, transcript=transcript).transcript
         bodies = list(server.requests)
     replies = [message for message in transcript if isinstance(message, Assistant)]
     generated = [_generated(reply) for reply in replies]
@@ -207,8 +198,14 @@ def sized(rules: Rules) -> list[Rules]:
     return [replace(rules, per_token=size) for size in TOKEN_SIZES]
 
 
-def cost_row(name: str, rules: Rules, cut: Callable[..., Any], calls: list[Call]) -> str:
+def cost_table(*rows: tuple[str, str, Rules, list[Call]]) -> str:
+    """A row of costs for each: its name, the provider, its rules, the calls."""
+    return "\n".join([HEAD, *(cost_row(*row) for row in rows)])
+
+
+def cost_row(name: str, provider: str, rules: Rules, calls: list[Call]) -> str:
     """A row with the range over the size of a token, and the limit of any cache."""
+    cut = CUT[provider]
     bills = [bill_of(each, cut, calls) for each in sized(rules)]
     limits = [least(each, cut, calls) for each in sized(rules)]
     limit = between(limits, lambda bill: f"{bill.units(rules):,.0f}")
@@ -235,10 +232,9 @@ def between(bills: list[Bill], shown: Callable[[Bill], str]) -> str:
 
 
 def table(provider: str, job: Job) -> str:
-    rows = [HEAD]
-    for side, calls in sides(provider, job):
-        rows.append(cost_row(side.name, PROVIDERS[provider], CUT[provider], calls))
-    return "\n".join(rows)
+    rules = PROVIDERS[provider]
+    rows = [(side.name, provider, rules, calls) for side, calls in sides(provider, job)]
+    return cost_table(*rows)
 
 
 def sides(provider: str, job: Job) -> Iterator[tuple[Side, list[Call]]]:
@@ -269,7 +265,7 @@ def reads(job: Job) -> str:
 
 def minimums() -> str:
     """Both jobs where a cache begins at another length."""
-    rows = [HEAD]
+    rows = []
     for provider in ("openai-responses", "gemini"):
         rules = PROVIDERS[provider]
         for job in (DESK, THIRTY):
@@ -277,9 +273,8 @@ def minimums() -> str:
             for minimum in sorted({1, 1024, rules.minimum}):
                 name = f"{job.name}: {rules.model}, {minimum:,}"
                 mark = " (its own)" if minimum == rules.minimum else ""
-                other = replace(rules, minimum=minimum)
-                rows.append(cost_row(name + mark, other, CUT[provider], calls))
-    return "\n".join(rows)
+                rows.append((name + mark, provider, replace(rules, minimum=minimum), calls))
+    return cost_table(*rows)
 
 
 # What each extra of the kit costs: the calls it causes.
@@ -300,10 +295,6 @@ def stumbling(request: Request) -> Assistant:
 
 def _was_silent(request: Request) -> bool:
     return any(isinstance(m, Assistant) and not m.tool_calls for m in request.messages)
-
-
-def one_refund(model: Model, **how: Any) -> Sequence[Message]:
-    return desk_agent(model, **how).run(f"I want a refund on order {ORDERS[0]}").transcript
 
 
 def cause_of(body: Json, before: Message) -> str:
@@ -332,7 +323,7 @@ def extras(provider: str) -> str:
         (stumbling, {"force": "never"}),
         (desk_script, {"done_when": [missing_once]}),
     ]:
-        job = Job("one refund", one_refund, script)
+        job = Job("one refund", desk_agent, REFUNDS[:1], script)
         calls, transcript = played(provider, job, Side("", how))
         caches = [Cache(each) for each in sized(rules)]
         before = _before_replies(transcript)
@@ -372,48 +363,40 @@ def changed(calls: list[Call], change: Callable[..., Json], *arguments: str) -> 
     return [(change(body, *arguments), generated) for body, generated in calls]
 
 
-def claude_table(*rows: tuple[str, Rules, list[Call]]) -> str:
-    """A row of costs for each: its name, the rules of the cache, the calls."""
-    lines = [HEAD]
-    for name, rules, calls in rows:
-        lines.append(cost_row(name, rules, CUT["anthropic"], calls))
-    return "\n".join(lines)
-
-
 def variants() -> str:
     """The desk on Claude: as the kit sends it, with other marks, and with other minimums."""
-    rules = PROVIDERS["anthropic"]
-    calls, _ = played("anthropic", DESK, SIDES[2])
-    return claude_table(
-        ("`cache=False`", rules, changed(calls, without_marks)),
-        ("only a mark at the end", rules, changed(calls, one_mark)),
-        ("as the kit sends it", rules, calls),
-        ("… with a minimum of 512", replace(rules, minimum=512), calls),
-        ("… with a minimum of 4,096", replace(rules, minimum=4096), calls),
-        ("… to a model that refuses forcing", rules, changed(calls, free, "tool")),
-        ("(a free choice at the end)", rules, changed(calls, free, "none")),
+    claude = "anthropic"
+    rules = PROVIDERS[claude]
+    calls, _ = played(claude, DESK, SIDES[2])
+    return cost_table(
+        ("`cache=False`", claude, rules, changed(calls, without_marks)),
+        ("only a mark at the end", claude, rules, changed(calls, one_mark)),
+        ("as the kit sends it", claude, rules, calls),
+        ("… with a minimum of 512", claude, replace(rules, minimum=512), calls),
+        ("… with a minimum of 4,096", claude, replace(rules, minimum=4096), calls),
+        ("… to a model that refuses forcing", claude, rules, changed(calls, free, "tool")),
+        ("(a free choice at the end)", claude, rules, changed(calls, free, "none")),
     )
 
 
 def kept_prefix() -> str:
     """The desk on Ollama: the final call with the tools and a form, and without both."""
     rules = PROVIDERS["ollama"]
-    rows = [HEAD]
+    rows = []
     for name, options in (("as the kit sends it", {}), ("`format=False`", {"format": False})):
         for job in (DESK, TALK):
             calls, _ = played("ollama", job, SIDES[2], **options)
-            bill = bill_of(rules, CUT["ollama"], calls)
-            rows.append(cost_row(f"{job.name}, {name}", bill, rules))
-    return "\n".join(rows)
+            rows.append((f"{job.name}, {name}", "ollama", rules, calls))
+    return cost_table(*rows)
 
 
 def long_talk() -> str:
     """Thirty files, three times over: turns longer than a cache looks back."""
     rules = PROVIDERS["anthropic"]
     calls, _ = played("anthropic", TALK, SIDES[2])
-    return claude_table(
-        ("only a mark at the end", rules, changed(calls, one_mark)),
-        ("as the kit sends it", rules, calls),
+    return cost_table(
+        ("only a mark at the end", "anthropic", rules, changed(calls, one_mark)),
+        ("as the kit sends it", "anthropic", rules, calls),
     )
 
 

@@ -182,22 +182,6 @@ def test_every_look_up_is_read_only(name):
     assert look_up is None or look_up.read_only
 
 
-class AnsweringDecisions:
-    """Answers the official SDK like OpenAI's server for decisions."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.asked = []
-
-    def __call__(self, request):
-        self.asked.append((request.url.path, json.loads(request.content)))
-        details = {"cached_tokens": 0, "cache_write_tokens": 0}
-        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-        usage |= {"input_tokens_details": details, "output_tokens_details": {"reasoning_tokens": 0}}
-        body = {"answers": [self.answer], "model": "gpt-6-luna", "usage": usage}
-        return httpx2.Response(200, json=body)
-
-
 @pytest.mark.parametrize(
     ("answer", "exit"),
     [
@@ -208,9 +192,19 @@ class AnsweringDecisions:
 )
 def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
     lesson = importlib.import_module("demos.14_said_and_true")
-    server = AnsweringDecisions(answer)
+    asked = []
+
+    def decide(request):
+        """Answers the official SDK like OpenAI's server for decisions."""
+        asked.append((request.url.path, json.loads(request.content)))
+        details = {"cached_tokens": 0, "cache_write_tokens": 0}
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        usage |= {"input_tokens_details": details, "output_tokens_details": {"reasoning_tokens": 0}}
+        body = {"answers": [answer], "model": "gpt-6-luna", "usage": usage}
+        return httpx2.Response(200, json=body)
+
     at_openai = connect("openai:gpt-6-luna", api_key="a-test-key")
-    transport = httpx2.MockTransport(server)
+    transport = httpx2.MockTransport(decide)
     at_openai.client = openai.OpenAI(
         api_key="a-test-key", http_client=httpx2.Client(transport=transport), max_retries=0
     )
@@ -218,7 +212,7 @@ def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
     outcome = Agent(
         ScriptedModel(lesson.stand_in), [lesson.refund], done_when=[opinion], max_model_calls=9
     ).run("Refund ORD-001 and ORD-003, please.")
-    path, body = server.asked[0]
+    path, body = asked[0]
     assert (path, body["model"]) == ("/v1/decisions", "gpt-6-luna")
     assert body["questions"][0]["type"] == "predicate"
     assert "Asked: Refund ORD-001 and ORD-003" in body["input"]

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from demos.fleet.shared import Shared
 from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
+from tests.benchmarks.fleet import database
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.commands import decisions, environment, run_here
@@ -61,23 +61,17 @@ NEW_ORDERS = {f"ORD-{n}": RIGHT[BOUGHT[n % 4]] for n in range(1001, 1009)}
 NO_SERVER = pytest.mark.skipif(not POSTGRES, reason="THINK_AGENT_TEST_POSTGRES names no server")
 BOTH = [
     pytest.param("sqlite", marks=NEEDS_SQLITE),
-    pytest.param("postgres", marks=[pytest.mark.postgres, NO_SERVER]),
+    pytest.param(
+        POSTGRES.rpartition("/")[0], id="postgres", marks=[pytest.mark.postgres, NO_SERVER]
+    ),
 ]
 
 
 @pytest.fixture(params=BOTH)
 def fleet(request, tmp_path):
     """A fleet with a database of either kind."""
-    if request.param == "sqlite":
-        yield Fleet(tmp_path)
-        return
-    import psycopg
-
-    name = f"fleet_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(POSTGRES, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        yield Fleet(tmp_path, POSTGRES.rpartition("/")[0] + "/" + name)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with database(request.param) as url:
+        yield Fleet(tmp_path, url)
 
 
 @pytest.fixture
@@ -427,8 +421,7 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     def ask(question):
         return bool(DBOS.recv("verdict", timeout_seconds=30))
 
-    model = ScriptedModel([call("open_door", which="red"), "Done."])
-    agent = DurableAgent(model, [open_door], force="never", approve=ask)
+    agent = durable(call("open_door", which="red"), "Done.", tools=[open_door], approve=ask)
     handle = engine(agent, "the red one, please")
     time.sleep(0.3)
     assert opened == []
@@ -448,8 +441,8 @@ def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes, paid):
         ran.append(dollars)
         return "paid"
 
-    model = ScriptedModel([call("pay", dollars=80), "Done."])
-    waiting = engine(DurableAgent(model, [pay], force="never"), "the bill, please").get_result()
+    agent = durable(call("pay", dollars=80), "Done.", tools=[pay])
+    waiting = engine(agent, "the bill, please").get_result()
     assert isinstance(read(waiting)[-1], Paused)
     assert ran == []
     handle = DBOS.start_workflow(engine.answered, waiting, yes)
@@ -471,10 +464,15 @@ def test_a_retry_in_other_words_is_the_same_call_if_its_tool_says_so(engine, sam
 
     first = call("pay", cents=8900, reason="it wobbles")
     again = call("pay", cents="8900", reason="The stand wobbles.")
-    agent = DurableAgent(ScriptedModel([first, again, "Done."]), [pay], force="never")
+    agent = durable(first, again, "Done.", tools=[pay])
     assert last_reply(engine(agent, "the bill, please")) == "Done."
     assert len({*seen}) == keys
     assert len(seen) == 2
+
+
+def durable(*replies, tools=(), **settings):
+    """A durable agent on a script, which is not forced to think."""
+    return DurableAgent(ScriptedModel(replies), tools, force="never", **settings)
 
 
 def last_reply(handle):
@@ -495,8 +493,8 @@ def test_a_check_is_a_step_and_is_not_run_again(engine):
         """Turn the light off."""
         return "off"
 
-    model = ScriptedModel(["Good night.", call("turn_off"), "It is off."])
-    agent = DurableAgent(model, [turn_off], force="never", done_when=[the_light_is_off])
+    replies = ["Good night.", call("turn_off"), "It is off."]
+    agent = durable(*replies, tools=[turn_off], done_when=[the_light_is_off])
     handle = engine(agent, "lights off")
     assert last_reply(handle) == "It is off."
     assert len(looked) == 2
@@ -558,8 +556,7 @@ def test_a_run_that_starts_over_is_the_same_to_the_millisecond(engine):
     assert len(steps_of(handle)) == len(steps)
 
 
-@pytest.mark.parametrize("declared", ["read_only", "idempotent", "key", ""])
-def test_a_tool_that_the_engine_must_not_run_twice_is_refused(declared):
+def test_a_tool_that_the_engine_must_not_run_twice_is_refused():
     def pay(amount: int) -> str:
         """Pay."""
         return "paid"
@@ -568,16 +565,10 @@ def test_a_tool_that_the_engine_must_not_run_twice_is_refused(declared):
         """Pay."""
         return "paid"
 
-    if not declared:
-        with pytest.raises(ValueError, match=r"^tool pay: the engine may run it twice; give .*key"):
-            DurableAgent(ScriptedModel([]), [tool(pay)])
-        return
-    tools = {
-        "read_only": tool(pay, read_only=True),
-        "idempotent": tool(pay, idempotent=True),
-        "key": tool(pay_by_key),
-    }
-    DurableAgent(ScriptedModel([]), [tools[declared]])
+    with pytest.raises(ValueError, match=r"^tool pay: the engine may run it twice; give .*key"):
+        DurableAgent(ScriptedModel([]), [tool(pay)])
+    for safe in (tool(pay, read_only=True), tool(pay, idempotent=True), tool(pay_by_key)):
+        DurableAgent(ScriptedModel([]), [safe])
 
 
 def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):

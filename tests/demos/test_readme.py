@@ -19,8 +19,9 @@ from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests import readme
 from tests.readme import ROOT
+from tests.support.agents import by_place
 from tests.support.commands import environment, run_here
-from think_agent import Agent, Assistant, Request, ScriptedModel, Turn, connect, next_step
+from think_agent import Agent, ScriptedModel, Turn, connect, next_step
 from think_agent.dialects import in_dialect
 from think_agent.testing import call, think
 
@@ -53,13 +54,20 @@ def clone(tmp_path, monkeypatch):
     return tmp_path
 
 
+def executed(code: str) -> dict[str, Any]:
+    """The names that a block of a README defines."""
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(code, "a block of a README", "exec"), names)
+    return names
+
+
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_every_code_block_runs(code, clone):
     if "dbos" in code:
         pytest.importorskip("dbos")
     if "otel" in code:
         pytest.importorskip("opentelemetry")
-    exec(compile(code, "a block of a README", "exec"), {"__name__": "readme"})
+    executed(code)
 
 
 @pytest.mark.parametrize("code", COMMANDS)
@@ -113,7 +121,7 @@ def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
 
 def test_the_first_block_calls_its_tool(capsys):
     first = readme.PYTHON.findall(TEXT)[0][1]
-    exec(compile(first, "README block 1", "exec"), {})
+    executed(first)
     printed = capsys.readouterr().out
     assert printed.splitlines() == re.findall(r"^(?:print| {9}).*?# (.*)$", first, re.MULTILINE)
     assert printed.startswith("✓ lookup_order")
@@ -124,8 +132,7 @@ def test_the_first_block_calls_its_tool(capsys):
 @pytest.mark.parametrize("name", STAND_INS)
 def test_the_loop_in_short_is_the_loop(name, dialect, force):
     """At every message of whole runs of the desk, but for replies that are broken."""
-    shown: dict[str, object] = {}
-    exec(compile(readme.programs(TEXT)[1], "README, the loop", "exec"), shown)
+    in_short = executed(readme.programs(TEXT)[1])["in_short"]
     shop = Shop(":memory:")
     model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
@@ -133,7 +140,7 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
     for end in range(1, len(messages) + 1):
         turn = Turn.of(messages[:end])
         if turn.reply is None or turn.reply.is_usable:
-            assert shown["in_short"](turn) == next_step(turn)
+            assert in_short(turn) == next_step(turn)
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
@@ -153,13 +160,12 @@ def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(
     """The second app has nothing but the file, as another process would."""
     testclient = pytest.importorskip("fastapi.testclient", reason='pip install -e ".[web]"')
     block = next(code for code in readme.programs(PAGES["demos/README.md"]) if "fastapi" in code)
-    shown: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(block, "the block of demos/README.md", "exec"), shown)
-    leave = (think("Paid.", should_continue=False),)
-    script = [(think("It is due."), call("pay", dollars=80)), leave, "It is paid."]
+    make_app = executed(block)["make_app"]
+    leave = think("Paid.", should_continue=False)
+    script = by_place((think("It is due."), call("pay", dollars=80)), leave, "It is paid.")
 
     def client() -> Any:
-        return testclient.TestClient(shown["make_app"](ScriptedModel(again(script)), tmp_path))
+        return testclient.TestClient(make_app(ScriptedModel(script), tmp_path))
 
     said = client().post("/bill", json={"text": "Pay the bill."}).text
     events = [json.loads(line[6:]) for line in said.splitlines() if line]
@@ -168,17 +174,6 @@ def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(
     answer = client().post("/bill/answer", json={"yes": True}).json()
     assert (answer["exit"], answer["answer"]) == ("signal", "It is paid.")
     assert client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
-
-
-def again(script: list[Any]) -> Any:
-    """The reply that is next in a conversation, whoever began it."""
-
-    def reply(request: Request) -> Assistant:
-        done = sum(isinstance(message, Assistant) for message in request.messages)
-        given = script[done]
-        return Assistant(given) if isinstance(given, str) else Assistant(tool_calls=given)
-
-    return reply
 
 
 @pytest.mark.parametrize("name", PAGES)

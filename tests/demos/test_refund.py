@@ -179,6 +179,7 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
 
 
 run_demo = partial(run_here, "demos.refund")
+run_offline = partial(run_demo, "--provider", "offline")
 
 
 def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path):
@@ -194,8 +195,8 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
 
 def test_json_is_one_object_and_nothing_else(tmp_path):
     db = str(tmp_path / "shop.db")
-    run_demo("ORD-001", "--provider", "offline", "--db", db)
-    done = run_demo("ORD-001 and ORD-003", "--provider", "offline", "--db", db, "--json")
+    run_offline("ORD-001", "--db", db)
+    done = run_offline("ORD-001 and ORD-003", "--db", db, "--json")
     data = json.loads(done.stdout)
     decided = [(d["order_id"], d["decision"]) for d in data["decisions"]]
     assert decided == [("ORD-001", "deny"), ("ORD-003", "approve")]
@@ -221,17 +222,17 @@ def test_a_flag_wins_over_the_environment(flags, env, model):
 
 
 def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
-    quiet = run_demo("ORD-002", "--provider", "offline", "--quiet").stdout
+    quiet = run_offline("ORD-002", "--quiet").stdout
     assert quiet.splitlines()[0] == LABEL
     assert "💭" not in quiet
     assert "model calls" not in quiet
-    hidden = run_demo("ORD-002", "--provider", "offline", "--hide-thoughts").stdout
+    hidden = run_offline("ORD-002", "--hide-thoughts").stdout
     assert "💭" not in hidden
     assert "✓ done ·" in hidden
 
 
 def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
-    shown = run_demo("ORD-001", "--provider", "offline", "--explain").stdout
+    shown = run_offline("ORD-001", "--explain").stdout
     explained = shown.partition("Why each step was taken:\n")[2].splitlines()
     assert explained[0] == "  1. next_step: the model is free to choose"
     assert explained[1] == "     force_first: the model is told to call think"
@@ -272,10 +273,10 @@ def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
 
 
 def test_text_that_is_piped_in_is_one_request():
-    done = run_demo("--provider", "offline", "--json", stdin="Dear shop,\n\nORD-001\nand ORD-002\n")
+    done = run_offline("--json", stdin="Dear shop,\n\nORD-001\nand ORD-002\n")
     assert [d["order_id"] for d in json.loads(done.stdout)["decisions"]] == ["ORD-001", "ORD-002"]
     for empty in (["--json"], []):
-        done = run_demo("--provider", "offline", *empty, stdin="\n")
+        done = run_offline(*empty, stdin="\n")
         assert (done.returncode, "the request is empty" in done.stderr) == (2, True)
 
 
@@ -314,7 +315,7 @@ def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
     winding = tmp_path / "run" / ".." / "run"
     for other in (path, link, winding):
         for one, two in [("--transcript", "--html"), ("--db", "--html"), ("--transcript", "--db")]:
-            done = run_demo("ORD-001", "--provider", "offline", one, str(path), two, str(other))
+            done = run_offline("ORD-001", one, str(path), two, str(other))
             assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
             assert "another flag has that file" in done.stderr
             assert one in done.stderr or two in done.stderr
@@ -359,7 +360,7 @@ HEADER = f'{{"id": "x", "version": {VERSION}, "type": "transcript"}}\n'
 def test_the_beginning_of_a_transcript_is_accepted(tmp_path, first):
     path = tmp_path / "run.jsonl"
     path.write_text(first)
-    done = run_demo("ORD-001", "--provider", "offline", "--transcript", str(path))
+    done = run_offline("ORD-001", "--transcript", str(path))
     assert done.returncode == 0, done.stderr
 
 
@@ -387,36 +388,36 @@ def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
 
 def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
     kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
-    common = ("--provider", "offline", "--quiet", "--db", db)
-    first = run_demo("ORD-001", "--transcript", kept, *common)
-    again = run_demo("--resume", kept, *common)
+    common = ("--quiet", "--db", db)
+    first = run_offline("ORD-001", "--transcript", kept, *common)
+    again = run_offline("--resume", kept, *common)
     assert (again.returncode, again.stdout) == (0, first.stdout)
-    more = run_demo("ORD-001", "--transcript", kept, *common)
+    more = run_offline("ORD-001", "--transcript", kept, *common)
     assert "refunded already" in more.stdout  # the conversation goes on in the file
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
 
 def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
     kept, db = str(tmp_path / "b.jsonl"), str(tmp_path / "shop.db")
-    common = ("--provider", "offline", "--db", db)
-    paused = run_demo("ORD-004", "--approve", "ask", "--transcript", kept, *common)
+    common = ("--db", db)
+    paused = run_offline("ORD-004", "--approve", "ask", "--transcript", kept, *common)
     assert paused.returncode == 3
     assert "… waits for a person" in paused.stdout
-    refused = run_demo("ORD-001", "--transcript", kept, *common)
+    refused = run_offline("ORD-001", "--transcript", kept, *common)
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
-    resumed = run_demo("--resume", kept, "--approve", "always-under", "600", *common)
+    resumed = run_offline("--resume", kept, "--approve", "always-under", "600", *common)
     assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
     assert decisions(db) == [("ORD-004", "approve")]
 
 
 def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp_path):
     kept = tmp_path / "run.jsonl"
-    common = ("--provider", "offline", "--approve", "always-under", "600")
-    run_demo("ORD-004", *common, "--transcript", str(kept))
+    common = ("--approve", "always-under", "600")
+    run_offline("ORD-004", *common, "--transcript", str(kept))
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(b"".join(lines[:-2]))  # killed before the answer
 
-    shown = run_demo("--resume", str(kept), *common).stdout
+    shown = run_offline("--resume", str(kept), *common).stdout
     old, _, new = shown.partition("(So far from the file. The run goes on here.)")
     assert old.count("⚑ approved by the rule --approve always-under 600") == 1
     assert old.count("✓ no order left open") == 1
@@ -427,8 +428,8 @@ def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp
 def test_each_decision_names_the_look_up_and_the_check_on_which_it_stands(tmp_path):
     """In the terminal, in the answer, and on the page; an order that is not there has no source."""
     page = tmp_path / "page.html"
-    flags = ["--provider", "offline", "--sources", "--html", str(page)]
-    shown = run_here("demos.refund", *flags, "Refund ORD-001 and ORD-999, please").stdout
+    asked = "Refund ORD-001 and ORD-999, please"
+    shown = run_offline("--sources", "--html", str(page), asked).stdout
     assert re.search(
         r"^ORD-001: approve \(.*\)\n"
         r"  \[1\] lookup_order\(order_id=\"ORD-001\"\)\n"
@@ -443,8 +444,7 @@ def test_each_decision_names_the_look_up_and_the_check_on_which_it_stands(tmp_pa
 
 
 def test_a_script_in_a_dialect_has_no_sources():
-    flags = ["--provider", "offline", "--sources", "--dialect", "json"]
-    refused = run_here("demos.refund", *flags, "Refund ORD-001")
+    refused = run_offline("--sources", "--dialect", "json", "Refund ORD-001")
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "leave --dialect out" in refused.stderr
@@ -525,14 +525,16 @@ def test_what_the_check_finds_missing(turns, missing):
 
 def test_a_run_that_goes_on_finds_the_same_shop_beside_its_transcript(tmp_path):
     """Also one that a limit ended with an order open: the check says so, and no ✓ stands there."""
-    common = ["--provider", "offline", "--max-actions"]
     kept = tmp_path / "run.jsonl"
-    done = run_demo("Refund ORD-001", *common, "1", "--transcript", str(kept))
+    asked = ["Refund ORD-001", "--transcript", str(kept), "--max-actions"]
+    done = run_offline(*asked, "1")
+    assert done.returncode == 3
+    assert "✗ stopped at a limit" in done.stdout
     assert re.search("✗ .*ORD-001: no decision is recorded", done.stdout)
     assert "✓" not in done.stdout.split("↳")[1].split("→")[0]
     assert "limit of actions (1) " in done.stdout
 
-    done = run_demo("Refund ORD-001", *common, "9", "--transcript", str(kept))
+    done = run_offline(*asked, "9")
     assert "✓ no order left open" in done.stdout
     assert decisions(tmp_path / "run.shop.db") == [("ORD-001", "approve")]
 
@@ -557,23 +559,6 @@ def test_a_command_is_quoted_for_the_shell_of_the_system(monkeypatch, platform, 
 def test_a_long_command_goes_on_in_the_next_line(monkeypatch, platform, goes_on):
     monkeypatch.setattr("sys.platform", platform)
     assert on_lines(["python", "--resume", "a"]) == f"python {goes_on}\n  --resume {goes_on}\n  a"
-
-
-def test_a_check_knows_a_decision_of_an_earlier_process(tmp_path):
-    """A resumed run reads the books that another process wrote."""
-    path, calls = str(tmp_path / "shop.db"), ("lookup_order", "check_refund_policy")
-    decide = call("process_refund", order_id="ORD-001", decision="approve", reason="rule 5")
-    script = [tuple(call(name, order_id="ORD-001") for name in calls), think("Rule 5."), decide]
-
-    def agent(*replies):
-        shop = Shop(path)
-        options = {"force": "never", "silence": "accept", "done_when": checks(shop)}
-        return Agent(ScriptedModel(replies), shop.tools(), **options)
-
-    before = agent(*script, "Done.").run("Refund ORD-001").transcript
-    place = max(n for n, m in enumerate(before) if isinstance(m, ToolResult))
-    taken_up = agent("Done.").resume(before[: place + 1])
-    assert (taken_up.exit, [check.missing for check in taken_up.checks]) == ("silence", [None])
 
 
 @pytest.mark.parametrize(
@@ -616,7 +601,7 @@ def test_without_the_tool_for_the_rules_the_script_decides_from_the_look_up(dial
 
 
 def test_approval_by_rule_may_also_say_no():
-    done = run_demo("ORD-004", "--provider", "offline", "--approve", "always-under", "100")
+    done = run_offline("ORD-004", "--approve", "always-under", "100")
     assert "said no ($580.00 is not under $100)" in done.stdout
 
 
@@ -624,8 +609,8 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     config = tmp_path / "agent.toml"
     text = '[think_agent]\nforce = "always"\npatience = 5\nmax_actions = 9\n'
     config.write_text(text + "prices.m = {input = 1, output = 2}\n")
-    flags = ["--provider", "offline", "--show-config", "--max-actions=2"]
-    done = run_demo("x", *flags, THINK_AGENT_PATIENCE="7", THINK_AGENT_CONFIG=str(config))
+    flags = ["--show-config", "--max-actions=2"]
+    done = run_offline("x", *flags, THINK_AGENT_PATIENCE="7", THINK_AGENT_CONFIG=str(config))
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
     assert rows["force"] == ["always", str(config)]
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
@@ -686,8 +671,8 @@ def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, words, messa
 
 
 def test_a_variable_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path):
-    flags = ["ORD-001", "--provider", "offline", "--html", "~/page.html"]
-    done = run_demo(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
+    flags = ["ORD-001", "--html", "~/page.html"]
+    done = run_offline(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
     assert (done.returncode, (tmp_path / "page.html").stat().st_mode & 0o777) == (0, 0o600)
     assert done.stderr == ""
 
@@ -695,13 +680,8 @@ def test_a_variable_of_another_command_means_nothing_and_a_tilde_is_home(tmp_pat
 def test_a_line_of_the_config_file_that_is_meant_for_another_command_means_nothing(tmp_path):
     config = tmp_path / "agent.toml"
     config.write_text("[think_agent]\ntrials = 3\n")
-    done = run_demo("ORD-001", "--provider", "offline", "--config", str(config))
+    done = run_offline("ORD-001", "--config", str(config))
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_limit_ends_the_run_with_its_own_exit_code():
-    done = run_demo("ORD-001", "--provider", "offline", "--max-model-calls", "3")
-    assert (done.returncode, "✗ stopped at a limit" in done.stdout) == (3, True)
 
 
 def story_of(page: str) -> str:
@@ -714,21 +694,21 @@ def story_of(page: str) -> str:
 
 def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_one(tmp_path):
     kept, page, again, alone = (str(tmp_path / name) for name in ("a.jsonl", "a", "b", "c"))
-    flags = ["ORD-001", "--provider", "offline", "--html"]
+    flags = ["ORD-001", "--html"]
     for _ in range(2):  # the second goes on with the file
-        assert run_demo(*flags, page, "--transcript", kept).returncode == 0
+        assert run_offline(*flags, page, "--transcript", kept).returncode == 0
         run_here("think_agent", "audit", kept, "--html", again)
         assert story_of(page) == story_of(again)  # the demo's has the steps, too
         assert "Step by step" in Path(page).read_text()
-    run_demo(*flags, alone)
+    run_offline(*flags, alone)
     shown = Path(alone).read_text()
     for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
         assert told in shown
 
 
 def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
-    flags = ["ORD-001", "--provider", "offline", "--json", "--transcript", str(tmp_path / "a")]
-    shown = [run_demo(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
+    flags = ["ORD-001", "--json", "--transcript", str(tmp_path / "a")]
+    shown = [run_offline(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
     assert shown == [
         "",
         f"{tmp_path / 'a'}: goes on after 1 request\n",

@@ -10,7 +10,7 @@ from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run_here
-from tests.support.providers import RIGHT
+from tests.support.providers import RIGHT, decided
 from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 
@@ -37,7 +37,7 @@ def desk(dialect, shop, script=reply, **options):
 def test_four_orders_are_decided_right_behind_thoughts_of_the_right_kind(dialect, force):
     shop = Shop()
     outcome = desk(dialect, shop, force=force).run(FOUR)
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     assert outcome.exit == "signal"
     assert all(order in outcome.answer for order in RIGHT)
     assert all(action.thought for action in outcome.actions)
@@ -78,17 +78,6 @@ def test_a_conversation_moves_between_the_dialects():
     assert decided[3:] == [("ORD-003", "deny"), ("ORD-001", "deny"), ("ORD-002", "deny")]
 
 
-@pytest.mark.parametrize("dialect", ["json", "react"])
-def test_a_conversation_without_the_exit_signal_ends_in_silence(dialect):
-    shop = Shop()
-    agent = desk(dialect, shop, think=THINK_MINIMAL)
-    first = agent.run("ORD-003, please")
-    second = agent.run("And ORD-002?", transcript=first.transcript)
-    assert (first.exit, second.exit) == ("silence", "silence")
-    assert ("ORD-003" in first.answer, "ORD-002" in second.answer) == (True, True)
-    assert [d.decision for d in shop.decisions()] == ["approve", "deny"]
-
-
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect):
     """Only the answer is left, and the script knows that a thought does not end the run."""
@@ -101,10 +90,10 @@ def test_without_the_exit_signal_a_forced_thought_is_not_yet_the_answer(dialect)
     assert "Which order is it?" in outcome.answer
 
 
-@pytest.mark.parametrize(("dialect", "calls"), [("json", 8), ("react", 8)])
-def test_at_a_limit_it_tells_what_it_has_done(dialect, calls):
+@pytest.mark.parametrize("dialect", ["json", "react"])
+def test_at_a_limit_it_tells_what_it_has_done(dialect):
     shop = Shop()
-    outcome = desk(dialect, shop, max_model_calls=calls).run("ORD-001 and ORD-002 and ORD-999")
+    outcome = desk(dialect, shop, max_model_calls=8).run("ORD-001 and ORD-002 and ORD-999")
     assert outcome.exit == "limit"
     assert shop.decisions()[0].order_id == "ORD-001"
     assert "ORD-001 (Laptop Stand): approved" in outcome.answer

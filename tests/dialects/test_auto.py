@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -13,12 +15,12 @@ import pytest
 from demos.refund.dialects import speaking
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
-from tests.servers import Reply, serve
+from tests.servers import Brain, ProviderServer, Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer, Template
 from tests.servers.openai_chat import Chat
 from tests.support.combined import combined
 from tests.support.ollama import recorded
-from tests.support.providers import NO_TOOLS, RIGHT, WAYS, desk, says
+from tests.support.providers import NO_TOOLS, RIGHT, WAYS, decided, desk, says
 from think_agent import (
     THINK,
     Assistant,
@@ -71,15 +73,22 @@ def notices(messages) -> list[str]:
     return [m.notice for m in messages if isinstance(m, Assistant) and m.notice]
 
 
+@contextmanager
+def on_ollama(
+    protocol: OllamaServer, brain: Brain = on_sight
+) -> Iterator[tuple[ProviderServer, Model]]:
+    """A server, and a model on it that speaks `auto`."""
+    with serve(protocol, brain) as running:
+        yield running, connect("ollama:m", base_url=running.url)
+
+
 @pytest.mark.parametrize("renders", [True, False])
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_the_refund_desk_decides_rightly_on_every_template(family, renders):
-    server = OllamaServer(template=TEMPLATES[family], renders=renders)
-    with serve(server, on_sight) as running:
-        model = connect(f"ollama:{family}", base_url=running.url)
+    with on_ollama(OllamaServer(template=TEMPLATES[family], renders=renders)) as (_, model):
         shop = Shop()
         outcome = desk(model, shop).run(FOUR)
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     assert outcome.exit == "signal"
     first, *others = outcome.turn.replies
     ends_in = "json" if family in BLIND else ""
@@ -93,12 +102,11 @@ def test_the_refund_desk_decides_rightly_on_every_template(family, renders):
 @pytest.mark.parametrize("renders", [True, False])
 def test_a_run_asks_the_server_once_in_every_way(way, renders):
     server = OllamaServer(template=TEMPLATES["mistral"], renders=renders)
-    with serve(server, on_sight) as running:
-        model = connect("ollama:mistral", base_url=running.url)
+    with on_ollama(server) as (running, model):
         shop = Shop()
         outcome = way(desk(model, shop), FOUR)
         bodies = running.requests
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     asked = [body["options"]["num_predict"] == 1 for body in bodies]
     if renders:  # for free
         assert not any(asked)
@@ -118,8 +126,7 @@ def test_a_run_asks_the_server_once_in_every_way(way, renders):
     ],
 )
 def test_a_rendered_prompt_says_what_is_hidden(template, what):
-    with serve(OllamaServer(template=template), on_sight) as running:
-        model = connect("ollama:m", base_url=running.url)
+    with on_ollama(OllamaServer(template=template)) as (running, model):
         assert model.trouble(WITH_TOOLS) == hides(what)
         assert connect("ollama:m", base_url=running.url).trouble(WITH_TOOLS) == hides(what)
         assert running.requests == []
@@ -132,19 +139,15 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
 
 
 def test_dialect_native_stays_native():
-    server = OllamaServer(template=TEMPLATES["mistral"])
-    with serve(server, on_sight) as running:
-        for model in (
-            connect("ollama:mistral", base_url=running.url, dialect="native"),
-            in_dialect(connect("ollama:mistral", base_url=running.url), "native"),
-        ):
-            outcome = desk(model, Shop()).run(FOUR)
+    with on_ollama(OllamaServer(template=TEMPLATES["mistral"])) as (running, model):
+        native = connect("ollama:m", base_url=running.url, dialect="native")
+        for each in (native, in_dialect(model, "native")):
+            outcome = desk(each, Shop()).run(FOUR)
             assert dialects(outcome.transcript) == {""}
 
 
 def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():
-    with serve(OllamaServer(), on_sight) as running:
-        model = connect("ollama:m", base_url=running.url)
+    with on_ollama(OllamaServer()) as (_, model):
         assert in_dialect(in_dialect(model, "auto"), "json").inner is model.inner
         assert model.window() == "16,384 tokens, by num_ctx"
     with pytest.raises(AttributeError):
@@ -165,8 +168,7 @@ def test_a_server_that_counts_only_new_tokens_gets_no_warning():
             self.tokens = max(1, self.tokens - before if before < self.tokens else self.tokens)
             return shown
 
-    with serve(Older(template=TEMPLATES["qwen3.5"], renders=False), on_sight) as running:
-        model = connect("ollama:older", base_url=running.url)
+    with on_ollama(Older(template=TEMPLATES["qwen3.5"], renders=False)) as (_, model):
         outcome = desk(model, Shop()).run(FOUR)
         counts = [reply.usage.input_tokens for reply in outcome.turn.replies]
     assert counts != sorted(counts)
@@ -298,35 +300,31 @@ def test_a_model_without_tool_calling_speaks_json():
 
 
 class Refusing(Chat):
-    """A server that refuses every request with tools."""
+    """A server that refuses every request with tools, and counts them."""
+
+    refused = 0
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__()
         self.error = Reply(status, {"error": {"message": message}})
 
     def other(self, method, path, body):
-        return self.error if "tools" in (body or {}) else None
+        if "tools" not in (body or {}):
+            return None
+        self.refused += 1
+        return self.error
 
 
 @combined(refusal=NO_TOOLS, way=WAYS)
 def test_a_run_whose_server_refuses_tools_goes_on_in_json(refusal, way):
     """With its first request, in whatever words the server refuses it, and with one notice."""
-    refused = 0
-    with serve(Refusing(*refusal), on_sight) as running:
+    server = Refusing(*refusal)
+    with serve(server, on_sight) as running:
         model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
-        other = running.protocol.other
-
-        def counted_refusals(*args):
-            nonlocal refused
-            answer = other(*args)
-            refused += answer is not None
-            return answer
-
-        running.protocol.other = counted_refusals
         shop = Shop()
         outcome = way(desk(in_dialect(model, "auto"), shop), FOUR)
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
-    assert (outcome.exit, dialects(outcome.transcript), refused) == ("signal", {"json"}, 1)
+    assert decided(shop) == RIGHT
+    assert (outcome.exit, dialects(outcome.transcript), server.refused) == ("signal", {"json"}, 1)
     [notice] = notices(outcome.transcript)
     assert notice.endswith("speaking json from here on: it has no tool calling.")
 
@@ -357,27 +355,15 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
     assert not in_dialect(official, "auto").trouble(WITH_TOOLS)  # no request is made
 
 
-def test_a_greeting_asks_nothing_and_a_result_asks_once():
-    server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
-    with serve(server, on_sight) as running:
-        model = in_dialect(connect("ollama:checked", base_url=running.url), "auto")
-        model.check()
-        assert desk(model, Shop(), "never").run("Hello!").turn.replies[0].dialect == ""
-        before = len(running.requests)
-        assert model.trouble(WITH_TOOLS) == model.trouble(WITH_TOOLS) == hides("the tools")
-        assert len(running.requests) == before + 2
-
-
 def test_a_server_that_does_not_count_is_asked_once_and_believed():
-    with serve(OllamaServer(renders=False), on_sight) as running:
-        model = connect("ollama:m", base_url=running.url)
+    with on_ollama(OllamaServer(renders=False)) as (running, model):
         outcome = desk(model, Shop()).run(FOUR)
         assert len(running.requests) == outcome.model_calls + 3
     assert dialects(outcome.transcript) == {""}
 
 
 def test_a_server_that_cannot_be_asked_is_believed():
-    model = in_dialect(connect("ollama:m", base_url="http://127.0.0.1:9"), "auto")
+    model = connect("ollama:m", base_url="http://127.0.0.1:9")
     assert not model.trouble(WITH_TOOLS)
 
 
@@ -393,8 +379,9 @@ def test_an_async_caller_is_not_kept_waiting():
         asyncio.get_running_loop().call_soon(goes_on.set)
         await model.acomplete(Request((ASKED, NATIVE, RESULT), (THINK, look)))
 
-    with serve(OllamaServer(template=TEMPLATES["llama3.1"], renders=False), brain) as running:
-        asyncio.run(main(in_dialect(connect("ollama:async", base_url=running.url), "auto")))
+    server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
+    with on_ollama(server, brain) as (running, model):
+        asyncio.run(main(model))
         assert len(running.requests) == 4  # rendered (which it does not know), counted twice, asked
 
 

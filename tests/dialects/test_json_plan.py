@@ -84,10 +84,13 @@ def test_a_plan_becomes_a_thought_with_the_exit_signal_and_its_actions(
 
 
 def test_with_the_minimal_think_tool_a_complete_plan_without_actions_is_silence():
+    """Its notes are shown as they come, and kept as thinking."""
     tools = (THINK_MINIMAL, LOOK)
-    said = answer(plan(task_complete=True, actions=[], response="Seen."), tools=tools)
-    assert (said.text, said.tool_calls) == ("Seen.", ())
-    assert said.thinking == "Seven is to be seen.\n\nSo look."
+    events = streamed(plan(task_complete=True, actions=[], response="Seen."), tools=tools)
+    said = events[-1]
+    assert said.tool_calls == ()
+    assert said.thinking == shown(events, "thought") == "Seven is to be seen.\n\nSo look."
+    assert said.text == shown(events, "answer") == "Seen."
     assert calls(answer(plan(actions=[]), tools=tools)) == [
         ("think", {"thought": "Seven is to be seen.\n\nSo look."})
     ]
@@ -461,14 +464,6 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     assert shown(events, "thought") + shown(events, "thinking") == "".join(thoughts) + said.thinking
     told = [json.loads(event.text) for event in events[:-1] if event.kind == "call"]
     assert told == [call.arguments for call in said.tool_calls if call.name != "think"]
-
-
-def test_notes_of_a_plan_that_ends_in_silence_are_shown_as_they_come_and_kept_as_thinking():
-    tools = (THINK_MINIMAL, *TOOLS[1:])
-    plan = {"understanding": "", "reasoning": "Found.", "task_complete": True, "actions": []}
-    events = streamed({**plan, "response": "Done."}, tools=tools)
-    assert (events[-1].tool_calls, events[-1].thinking, events[-1].text) == ((), "Found.", "Done.")
-    assert (shown(events, "thought"), shown(events, "answer")) == ("Found.", "Done.")
 
 
 def test_deltas_come_as_early_as_the_format_allows():

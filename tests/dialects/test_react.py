@@ -230,7 +230,6 @@ def test_a_tool_choice_is_asked_for_at_the_end_of_the_last_message(choice, said)
     assert message.text.startswith("ORD-001?\n\n" + said)
     reply = reply_to("Thought: hm", request(tool_choice=choice))
     assert reply.enforced == "prompt"
-    assert reply_to("Thought: hm").enforced is None
 
 
 def test_a_schema_for_the_answer_counts_in_the_final_call_only():

@@ -13,7 +13,7 @@ from tests.servers import Reply, serve
 from tests.support.agents import kit_said
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
-from tests.support.providers import RIGHT, SPEAKS, WAYS, desk, model_of
+from tests.support.providers import RIGHT, SPEAKS, WAYS, decided, desk, model_of
 from think_agent import (
     THINK,
     Agent,
@@ -222,7 +222,7 @@ def test_a_conversation_goes_through_every_server(provider, dialect):
             assert outcome.behind_a_thought == len(outcome.actions) > 0
             assert all(order in outcome.answer for order in RIGHT if order in text)
         assert not any(body.get("tools") for body in server.requests)
-    assert {d.order_id: d.decision for d in shop.decisions()} == RIGHT
+    assert decided(shop) == RIGHT
     replies = [m for m in transcript if isinstance(m, Assistant)]
     assert not any(reply.enforced == "ignored" for reply in replies)
 
@@ -250,18 +250,6 @@ def test_without_a_think_tool_a_call_carries_its_own_thought(dialect, given, pai
     model = WRAP[dialect](ScriptedModel([reply[dialect], *[DONE[dialect]] * 5]))
     Agent(model, [pay], **CARRYING).run("Pay 1.")
     assert done == paid
-
-
-@each
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_call_that_is_quoted_is_not_run_and_three_mistakes_end_the_run(dialect, way):
-    quoted = f"I must not do this, rule 5 forbids it. It would have been:\n{LOOK[dialect]}"
-    model = WRAP[dialect](ScriptedModel([quoted] * 3))
-    outcome = way(Agent(model, [look], force="never"), "Look at 7.")
-    assert (outcome.exit, outcome.actions) == ("gave_up", ())
-    mistakes = kit_said(outcome)
-    assert len(mistakes) == 2
-    assert all("look was not run" in message.text for message in mistakes)
 
 
 @each

@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
+from tests.support.agents import agent
 from tests.support.commands import run
 from think_agent import Agent, Assistant, Overloaded, ScriptedModel, Usage, tool
 from think_agent.integrations.otel import CAPTURE, Spans
@@ -56,24 +57,24 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(traced):
         before = ended()
         outcome = desk().run(f"Refund {SECRET}", on_event=spans)  # one listener, run after run
     assert outcome == desk().run(f"Refund {SECRET}")  # a listener changes nothing
-    *children, agent = ended()[len(before) :]
+    *children, whole = ended()[len(before) :]
     assert before[-1].name == "invoke_agent"
-    assert before[-1].end_time <= agent.start_time
-    assert agent.name == "invoke_agent"
-    assert agent.parent is None
-    assert {span.parent.span_id for span in children} == {agent.context.span_id}
-    assert agent.start_time == children[0].start_time
+    assert before[-1].end_time <= whole.start_time
+    assert whole.name == "invoke_agent"
+    assert whole.parent is None
+    assert {span.parent.span_id for span in children} == {whole.context.span_id}
+    assert whole.start_time == children[0].start_time
     for earlier, later in pairwise(children):  # they fill the run
         assert earlier.start_time <= earlier.end_time == later.start_time
-    assert children[-1].end_time <= agent.end_time
+    assert children[-1].end_time <= whole.end_time
     assert [span.name for span in children] == [
         name
         for reply in outcome.turn.replies
         for name in ("chat m-1", *(f"execute_tool {made.name}" for made in reply.tool_calls))
     ]
-    assert agent.attributes["think_agent.exit"] == "signal"
-    assert agent.attributes["think_agent.actions_behind_a_thought"] == 3
-    assert not any(span.status.status_code is StatusCode.ERROR for span in (*children, agent))
+    assert whole.attributes["think_agent.exit"] == "signal"
+    assert whole.attributes["think_agent.actions_behind_a_thought"] == 3
+    assert not any(span.status.status_code is StatusCode.ERROR for span in (*children, whole))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
@@ -107,8 +108,7 @@ def test_content_and_tokens_have_the_conventions_shape(spans_of):
     notes = think("a private note")
     thinks = Assistant(tool_calls=(notes,), stop_reason="tool_use", usage=usage)
     says = Assistant("done", "native reasoning", usage=usage)
-    agent = Agent(ScriptedModel([thinks, says]), silence="accept")
-    first, _, last, whole = spans_of(agent, "hello", content=True)
+    first, _, last, whole = spans_of(agent(thinks, says), "hello", content=True)
     said = json.loads(last.attributes["gen_ai.input.messages"])
     assert [(m["role"], [part["type"] for part in m["parts"]]) for m in said] == [
         ("user", ["text"]), ("assistant", ["tool_call"]), ("tool", ["tool_call_response"])
@@ -148,8 +148,8 @@ def test_a_check_is_a_span_and_an_unmet_one_fails_the_run(spans_of, content):
         return None
 
     checks = [world_turns, order_is_decided]
-    agent = Agent(ScriptedModel(["done", "No."]), force="never", done_when=checks)
-    *children, whole = spans_of(agent, "hello", content=content)
+    unmet_agent = agent("done", "No.", done_when=checks)
+    *children, whole = spans_of(unmet_agent, "hello", content=content)
     names = ["chat script", "check world_turns", "check order_is_decided", "chat script"]
     assert [span.name for span in children] == names
     for earlier, later in pairwise(children):
@@ -170,7 +170,7 @@ def test_a_call_in_doubt_is_marked(spans_of):
         """Pay."""
         raise ConnectionError("no answer")
 
-    _, span, _, _ = spans_of(Agent(ScriptedModel([call("pay"), "Hm."]), [pay], force="never"), "go")
+    _, span, _, _ = spans_of(agent(call("pay"), "Hm.", tools=[pay]), "go")
     assert span.attributes["think_agent.in_doubt"] is True
     assert span.attributes["error.type"] == "failed"
 
@@ -199,8 +199,8 @@ def test_failed_and_refused_tools_are_errors_without_their_text(spans_of):
         raise ValueError(SECRET)
 
     incomplete = Assistant("it failed", stop_reason="incomplete")
-    model = ScriptedModel([call("fail"), call("unknown"), incomplete])
-    _, failed, _, refused, last, _ = spans_of(Agent(model, [fail], force="never"), "go")
+    failing = agent(call("fail"), call("unknown"), incomplete, tools=[fail])
+    _, failed, _, refused, last, _ = spans_of(failing, "go")
     assert last.attributes["gen_ai.response.finish_reasons"] == ("error",)
     assert failed.name == "execute_tool fail"
     assert failed.status.status_code is StatusCode.ERROR

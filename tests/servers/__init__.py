@@ -26,7 +26,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
-import pydantic
 from typing_extensions import get_type_hints, is_typeddict
 
 from think_agent import Assistant, Model, Request, Tool
@@ -143,12 +142,8 @@ class ProviderServer:
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
             chunks = self.protocol.encode_stream(reply, body)
-            return Reply(chunks=chunks, content_type=self.stream_type)
+            return Reply(chunks=chunks, content_type=self.protocol.stream_type)
         return Reply(body=self.protocol.encode(reply, body))
-
-    @property
-    def stream_type(self) -> str:
-        return self.protocol.stream_type
 
 
 class Quiet(ThreadingHTTPServer):
@@ -238,25 +233,6 @@ def check(holds: object, message: str) -> None:
     """Refuse the request in the words of the API, unless the condition holds."""
     if not holds:
         raise ValueError(message)
-
-
-@functools.cache  # the tests of four providers took three times as long without
-def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
-
-
-def conforms(kind: Any, value: Any, where: str) -> Any:
-    """`value`, refused unless it is as the SDK's type `kind` has it."""
-    try:
-        checked = _adapter(kind).validate_python(value)
-        for field in checked.values() if isinstance(checked, dict) else ():
-            if type(field).__name__ == "ValidatorIterator":  # validated only as it is read
-                list(field)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, (where, *first["loc"])))
-        raise ValueError(f"Invalid value for '{path}': {first['msg']}") from error
-    return checked
 
 
 def fits(kind: Any, value: Any) -> bool:

@@ -13,41 +13,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from anthropic.types import (
-    RedactedThinkingBlockParam,
-    TextBlockParam,
-    ThinkingBlockParam,
-    ToolChoiceParam,
-    ToolParam,
-    ToolResultBlockParam,
-    ToolUseBlockParam,
-    message_create_params,
-)
+from anthropic.types import message_create_params
 from anthropic.types.beta import BetaThinkingConfigParam
 
-from tests.servers import (
-    Protocol,
-    Reply,
-    check,
-    conforms,
-    fits,
-    hints_of,
-    in_pieces,
-    shown_tool,
-    sse,
-    text_of,
-)
+from tests.servers import Protocol, Reply, check, fits, in_pieces, shown_tool, sse, text_of
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 
 BODY = message_create_params.MessageCreateParamsStreaming
 BINDING = "thinking-binding-controls-2026-08-01"
-BLOCKS: dict[str, tuple[str, Any]] = {
-    "text": ("user assistant", TextBlockParam),
-    "tool_result": ("user", ToolResultBlockParam),
-    "tool_use": ("assistant", ToolUseBlockParam),
-    "thinking": ("assistant", ThinkingBlockParam),
-    "redacted_thinking": ("assistant", RedactedThinkingBlockParam),
+BLOCKS = {  # the roles of the messages that may have them
+    "text": ("user", "assistant"),
+    "tool_result": ("user",),
+    "tool_use": ("assistant",),
+    "thinking": ("assistant",),
+    "redacted_thinking": ("assistant",),
 }
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -93,8 +73,6 @@ class AnthropicProtocol(Protocol):
         if self._has_beta:
             check(fits(BetaThinkingConfigParam, whole.pop("thinking", None)), "thinking: invalid")
         check(fits(BODY, whole), "Extra inputs are not permitted, or a field is missing")
-        for key, kind in (("model", str), ("max_tokens", int), ("messages", list)):
-            check(isinstance(body.get(key), kind), f"{key}: Field required")
         check(body["max_tokens"] > 0, "max_tokens: Input should be greater than or equal to 1")
         check("temperature" not in body, "temperature: not supported in this API version")
         check(body.get("system") != "", "system: text content blocks must be non-empty")
@@ -207,21 +185,11 @@ def without_marks(value: Any) -> Any:
     return value
 
 
-def validated(kind: Any, value: Any, where: str) -> None:
-    """`value` as the SDK's TypedDict `kind` has it, without further keys."""
-    check(isinstance(value, dict), f"{where}: Input should be an object")
-    extra = set(value) - set(hints_of(kind))
-    check(not extra, f"{where}.{extra}: Extra inputs are not permitted")
-    conforms(kind, value, where)
-
-
 def system_of(body: Body) -> str:
     """The system prompt, which is a text or blocks of text."""
     system = body.get("system", "")
     if isinstance(system, str):
         return system
-    for block in system:
-        validated(TextBlockParam, block, "system")
     return "".join(block["text"] for block in system)
 
 
@@ -232,7 +200,6 @@ def check_marks(body: Body) -> None:
 
 
 def decode_tool(index: int, tool: Body) -> Tool:
-    validated(ToolParam, tool, f"tools.{index}.custom")
     schema = tool["input_schema"]
     check(schema.get("type") == "object", f"tools.{index}.custom.input_schema.type: Field required")
     closed = not tool.get("strict") or schema.get("additionalProperties") is False
@@ -244,7 +211,7 @@ def decode_choice(body: Body, names: set[str]) -> ToolChoice:
     if "tool_choice" not in body:
         return "auto"
     check(bool(names), "tool_choice may only be specified while providing `tools`.")
-    match conforms(ToolChoiceParam, body["tool_choice"], "tool_choice"):
+    match body["tool_choice"]:
         case {"type": "tool", "name": name}:
             check(name in names, f"tool_choice.name: Tool '{name}' not found in provided tools")
             return Force(name)
@@ -272,8 +239,6 @@ def check_pairs(messages: list[Body]) -> None:
     check(ends, "This model does not support assistant message prefill.")
     asked: list[str] = []
     for index, message in enumerate(messages):
-        extra = set(message) - {"role", "content"}
-        check(not extra, f"messages.{index}.{extra}: Extra inputs are not permitted")
         check(message["role"] in ("user", "assistant"), f"messages.{index}.role: unexpected role")
         content = message["content"]
         check(content, f"messages.{index}: all messages must have non-empty content")
@@ -295,12 +260,10 @@ def check_pairs(messages: list[Body]) -> None:
         check(len(asked) == len(set(asked)), "messages: `tool_use` ids must be unique")
 
 
-def check_block(role: str, block: Any, where: str) -> None:
-    kind = block.get("type") if isinstance(block, dict) else None
+def check_block(role: str, block: Body, where: str) -> None:
+    kind = block["type"]
     check(kind in BLOCKS, f"{where}: Input tag '{kind}' does not match any of the expected tags")
-    roles, typed = BLOCKS[str(kind)]
-    check(role in roles.split(), f"{where}: `{kind}` blocks are not permitted in {role} messages")
-    validated(typed, block, where)
+    check(role in BLOCKS[kind], f"{where}: `{kind}` blocks are not permitted in {role} messages")
     if kind == "text":
         check(bool(block["text"].strip()), "messages: text content blocks must be non-empty")
     for key in {"id", "tool_use_id"} & set(block):

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pydantic
 from google.genai import types
 
-from tests.servers import Protocol, Reply, check, conforms, in_pieces, shown_tool
+from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
@@ -22,14 +23,17 @@ KEY = "AIza-good+key"
 MODEL = "gemini-3.8-flash"
 STREAM = "streamGenerateContent?alt=sse"
 NOT_BY_THE_MODEL = "skip_thought_signature_validator"
-TYPES: dict[str, Any] = {
-    "contents": list[types.Content],
-    "tools": list[types.Tool],
-    "toolConfig": types.ToolConfig,
-    "systemInstruction": types.Content,
-    "generationConfig": types.GenerationConfig,
-}
 FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+
+
+class Body(pydantic.BaseModel, extra="forbid"):
+    """What a request may hold."""
+
+    contents: list[types.Content]
+    tools: list[types.Tool] = []
+    toolConfig: types.ToolConfig | None = None
+    systemInstruction: types.Content | None = None
+    generationConfig: types.GenerationConfig | None = None
 
 
 def error(status: int, message: str, code: str = "INVALID_ARGUMENT", details: Any = None) -> Reply:
@@ -63,16 +67,14 @@ class GeminiProtocol(Protocol):
     # The request.
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
-        for name, value in body.items():
-            check(name in TYPES, f'Invalid JSON payload received. Unknown name "{name}"')
-            conforms(TYPES[name], value, name)
+        Body.model_validate(body)
         tools = [self._tool(tool) for tool in self._declarations(body)]
         config = body.get("generationConfig", {})
         as_json = config.get("responseMimeType") == "application/json"
         check(as_json or "responseJsonSchema" not in config, "responseJsonSchema needs a mime type")
         system = body.get("systemInstruction")
         return Request(
-            self._messages(body.get("contents", [])),
+            self._messages(body["contents"]),
             tools,
             tool_choice=self._choice(body, {tool.name for tool in tools}),
             system=system["parts"][0]["text"] if system else "",

@@ -19,9 +19,7 @@ def conversations(draw):
         messages.append(User(draw(words)))
         for reply in range(draw(st.integers(0, 2))):
             calls = tuple(
-                ToolCall(
-                    f"id_{turn}_{reply}_{n}", draw(st.sampled_from(["think", "pay"])), arguments
-                )
+                ToolCall(f"id_{turn}_{reply}_{n}", draw(names), arguments)
                 for n, arguments in enumerate(draw(st.lists(objects, min_size=1, max_size=2)))
             )
             text = draw(st.just("") | words)

@@ -2,20 +2,18 @@
 the model of the refund desk makes the same call again.
 """
 
-import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop, ShopError
+from tests.servers import Protocol, Reply, serve
 from think_agent import Agent, AskHuman, Assistant, Outcome, Request, ScriptedModel, Tool, tool
 from think_agent.messages import ToolCall, ToolResult
 from think_agent.testing import think
@@ -23,30 +21,38 @@ from think_agent.testing import think
 PATIENCE = 1  # seconds that the tool waits for an answer
 
 
-class LateShop:
+class LateShop(Protocol):
     """A shop that books over HTTP. `is_late` says before each answer whether it comes too late."""
 
     def __init__(self, is_late: Callable[[], bool]) -> None:
+        super().__init__()
         self.shop = Shop()
         self.is_late = is_late
         self.late_answers = 0
         self.keys: dict[str, set[str]] = {}  # of each order
         self.url = ""
 
-    def book(self, decision: dict[str, str]) -> tuple[int, object]:
-        """The HTTP status and the content of the answer."""
+    def other(self, method: str, path: str, body: Any) -> Reply:
+        """The answer to a decision. Where it comes too late, nobody listens any more."""
+        answer = self.book(body)
+        if self.is_late():
+            self.late_answers += 1
+            time.sleep(2 * PATIENCE)
+        return answer
+
+    def book(self, decision: dict[str, str]) -> Reply:
         if "idempotency_key" in decision:
             self.keys.setdefault(decision["order_id"], set()).add(decision["idempotency_key"])
         try:
-            return 200, self.shop.process_refund(**decision)  # type: ignore[arg-type]
+            return Reply(200, self.shop.process_refund(**decision))  # type: ignore[arg-type]
         except ShopError as error:
-            return 409, str(error)
+            return Reply(409, {"error": str(error)})
 
-    def send(self, decision: dict[str, str]) -> Any:
+    def send(self, **decision: str) -> Any:
         """The shop's client. A timeout is an exception of the HTTP library."""
         answer = httpx.post(self.url, json=decision, timeout=PATIENCE, verify=False)
         if answer.status_code == 409:
-            return f"error: {answer.json()}"
+            return f"error: {answer.json()['error']}"
         return answer.json()
 
     def tools(self, *, with_key: bool) -> list[Tool]:
@@ -54,19 +60,17 @@ class LateShop:
 
         def process_refund(order_id: str, decision: str, reason: str, notify: bool = True) -> Any:
             """Record the decision on one order."""
-            return self.send({"order_id": order_id, "decision": decision, "reason": reason})
+            return self.send(order_id=order_id, decision=decision, reason=reason)
 
         def with_idempotency_key(
             order_id: str, decision: str, reason: str, idempotency_key: str, notify: bool = True
         ) -> Any:
             """Record the decision on one order."""
             return self.send(
-                {
-                    "order_id": order_id,
-                    "decision": decision,
-                    "reason": reason,
-                    "idempotency_key": idempotency_key,
-                }
+                order_id=order_id,
+                decision=decision,
+                reason=reason,
+                idempotency_key=idempotency_key,
             )
 
         function = with_idempotency_key if with_key else process_refund
@@ -92,33 +96,9 @@ class LateShop:
 def late_shop(is_late: Callable[[], bool]) -> Iterator[LateShop]:
     """A LateShop on a free local port, stopped at the end of the block."""
     shop = LateShop(is_late)
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None: ...
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            status, content = shop.book(json.loads(body))
-            if shop.is_late():
-                shop.late_answers += 1
-                time.sleep(2 * PATIENCE)
-                return  # nobody listens any more
-            answer = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    shop.url = f"http://127.0.0.1:{http.server_port}"
-    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serve(shop, reply) as server:
+        shop.url = server.url
         yield shop
-    finally:
-        http.shutdown()
-        http.server_close()
 
 
 def insistent(request: Request, words: str = "as before") -> Assistant:

@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import pairwise, takewhile
 from typing import Any
 
-from tests.support.oracle import of_type
+from tests.support.oracle import argument, is_question, of_type, says_continue
 from think_agent import Force, Message, Usage
 from think_agent.messages import (
     Assistant,
@@ -70,10 +70,6 @@ class Answered:
         return "" if self.thinks else self.result.refused
 
 
-def argument(call: ToolCall, name: str) -> Any:
-    return call.arguments.get(name) if isinstance(call.arguments, dict) else None
-
-
 def text(call: ToolCall) -> str:
     said = call.arguments
     return said if isinstance(said, str) else str(said.get("thought", ""))
@@ -98,20 +94,9 @@ def bare(call: ToolCall) -> dict[str, Any] | str:
     return {name: value for name, value in call.arguments.items() if name != "thought"}
 
 
-def signal(call: ToolCall) -> bool | None:
-    value = argument(call, "should_continue")
-    said = str(value).strip().lower() if isinstance(value, (bool, str)) else ""
-    return {"true": True, "false": False}.get(said)
-
-
-def says(message: Message, *kinds: str) -> bool:
-    """Is it a message in the user's role, of one of these kinds?"""
-    return isinstance(message, User) and message.kind in kinds
-
-
 def split(messages: Sequence[Message]) -> list[list[Message]]:
     """The turns, each a list of its own."""
-    starts = [i for i, m in enumerate(messages) if says(m, "person") and i]
+    starts = [i for i, m in enumerate(messages) if is_question(m, "person") and i]
     bounds = pairwise([0, *starts, len(messages)])
     return [list(messages[start:end]) for start, end in bounds if start < end]
 
@@ -161,7 +146,7 @@ def signaled(turn: Sequence[Message]) -> bool | None:
     last = thoughts[-1]
     refused = [item.reply_at for item in done if item.result.refused]
     since = [*refused, *(place - 1 for place in acting_replies(turn))]
-    return None if max(since, default=-1) >= last.reply_at else signal(last.call)
+    return None if max(since, default=-1) >= last.reply_at else says_continue(last.call)
 
 
 def says_done(turn: Sequence[Message], last: Message | None) -> bool:
@@ -179,7 +164,7 @@ def asks_to_close(reply: Assistant | None, last: Message | None) -> bool:
 
 
 def limit(turn: Sequence[Message]) -> str | None:
-    named = [kind for kind in ("limit", "budget") if any(says(m, kind) for m in turn)]
+    named = [kind for kind in ("limit", "budget") if any(is_question(m, kind) for m in turn)]
     return named[0] if named else None
 
 
@@ -255,7 +240,7 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
     running = None
     number = 0
     for part in split(messages):
-        number += says(part[0], "person")
+        number += is_question(part[0], "person")
         done = {item.place: item for item in answered(part)}
         for place, message in enumerate(part):
             before = part[:place]
@@ -419,7 +404,7 @@ def checks_since(turn: Sequence[Message]) -> dict[str, Checked]:
 def told_missing(turn: Sequence[Message]) -> bool:
     ran = [item.place for item in answered(turn) if item.ran]
     since = ran[-1] if ran else 0
-    return any(says(m, "check") for m in turn[since:])
+    return any(is_question(m, "check") for m in turn[since:])
 
 
 def answer(turn: Sequence[Message]) -> str:
@@ -433,7 +418,7 @@ def answer(turn: Sequence[Message]) -> str:
 def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
     found = {}
     for place, message in enumerate(turn):
-        if says(message, "repeat"):
+        if is_question(message, "repeat"):
             done = [("", "", ""), *map(what, actions(turn[:place]))]
             found[done[-1]] = done[1:].count(done[-1])
     return found
@@ -468,7 +453,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
     signed = 0
     if signed_at:  # messages before the first person's message are a turn, too
-        signed = max(1, sum(says(m, "person") for m in messages[: signed_at[0]]))
+        signed = max(1, sum(is_question(m, "person") for m in messages[: signed_at[0]]))
     checked = checks_since(turn)
     worked = times(turn)
     latest = said[-1] if said else None
@@ -477,11 +462,11 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
         "calls": sum(len(one.tool_calls) for one in everything),
-        "starts": [i for i, m in enumerate(spoken) if says(m, "person")],
+        "starts": [i for i, m in enumerate(spoken) if is_question(m, "person")],
         "signed": signed,
         "ignored": ignored_in_a_row(everything),
         "ignored_by": ignoring[-1].host if ignoring else "",
-        "request": turn[0] if turn and says(turn[0], "person") else None,
+        "request": turn[0] if turn and is_question(turn[0], "person") else None,
         "last": last,
         "reply": latest,
         "reply_to": question_of(turn),
@@ -518,7 +503,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "stop": stops[0] if stops else None,
         "replies": said,
         "thoughts": [
-            (text(item.call), how(item, done[:i]), signal(item.call))
+            (text(item.call), how(item, done[:i]), says_continue(item.call))
             if item.is_thought
             else (own(item.call), "carried", None)
             for i, item in enumerate(done)

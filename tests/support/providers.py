@@ -145,6 +145,11 @@ def failure(model: Model, way: str = "plain", request: Request = HELLO) -> Model
     return caught.value
 
 
+def decided(shop: Shop) -> dict[str, str]:
+    """The decision on each order."""
+    return {row.order_id: row.decision for row in shop.decisions()}
+
+
 def desk(model: Model, shop: Shop, force: str = "first", **options: Any) -> Agent:
     """The refund desk, with the tools of `shop`."""
     instructions = INSTRUCTIONS.read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ messages come in between.
 
 from hypothesis import strategies as st
 
+from tests.support.strategies import decisions, flags
 from think_agent import (
     Assistant,
     Checked,
@@ -58,7 +59,10 @@ contents = st.sampled_from(["ok", "no"])
 changed = st.sampled_from([None, None, {"n": 2}])
 
 
-decisions = st.sampled_from(["yes", "no", "quit"])
+def results(ids, names):
+    """Results of calls of these ids and names."""
+    numbers = st.integers(0, 2)
+    return st.builds(ToolResult, ids, names, contents, flags, codes, changed, flags, numbers, ats)
 
 
 @st.composite
@@ -68,12 +72,7 @@ def exchanges(draw):
     made = [reply]
     for call in reply.tool_calls[: draw(st.integers(0, 4))]:
         made += draw(st.lists(marks, max_size=2))
-        made.append(
-            ToolResult(
-                call.id, call.name, draw(contents), draw(st.booleans()), draw(codes),
-                draw(changed), draw(st.booleans()), draw(st.integers(0, 2)), draw(ats),
-            )
-        )  # fmt: skip
+        made.append(draw(results(st.just(call.id), st.just(call.name))))
     return made
 
 
@@ -87,20 +86,9 @@ marks = st.one_of(
         changed,
         at=ats,
     ),
-    st.builds(Verdict, decisions, ids | st.just(""), at=ats, arguments=changed, new=st.booleans()),
+    st.builds(Verdict, decisions, ids | st.just(""), at=ats, arguments=changed, new=flags),
 )
-strays = st.builds(
-    ToolResult,
-    ids,
-    st.just("pay"),
-    contents,
-    st.booleans(),
-    codes,
-    changed,
-    st.booleans(),
-    st.integers(0, 2),
-    ats,
-)
+strays = results(ids, st.just("pay"))
 checks = st.builds(Checked, st.sampled_from(["all", "paid"]), st.sampled_from([None, "ORD-1"]), ats)
 ends = st.builds(Ended, st.sampled_from(["signal", "unmet"]), st.sampled_from(["", "Over."]), ats)
 ends |= st.builds(Paused, st.just("Run pay?"), ids, ats)
