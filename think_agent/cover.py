@@ -52,9 +52,8 @@ class Cover:
     """The thoughts of a turn, and the one that covers the next call."""
 
     thoughts: list[Thought] = field(default_factory=list)  # in order, also those that calls carry
-    thought: Thought | None = None  # the last thought that can cover a call
+    thought: Thought | None = None  # the last thought, while it can cover a call
     acted: bool = False  # was a tool run after that thought, in this reply?
-    acted_before: bool = False  # was a tool run after that thought, in an earlier reply?
     called: set[str] = field(default_factory=set)  # the tools called in this reply, without think
     gated: bool = False  # the gate refused a call; no thought that covers one came since
     refused: bool = False  # the gate refused a call of this reply
@@ -84,16 +83,17 @@ class Cover:
         own_thought = carried(call)
         if own_thought:
             return Thought(own_thought, "carried")
-        if self.acted_before:
-            return None
         if guarded is not None and not self.called <= guarded:
             return None
         return self.thought
 
     def _begin_reply(self, reply: Assistant) -> None:
-        """The model has now read the results of all that was done before."""
+        """The model has now read the results of all that was done before, but wrote its last
+        thought before it read them.
+        """
         self.reply = reply
-        self.acted_before = self.acted_before or self.acted
+        if self.acted:
+            self.thought = None
         self.acted = False
         self.called = set()
         self.refused = False
@@ -110,7 +110,6 @@ class Cover:
             return
         self.thought = new_thought
         self.acted = False
-        self.acted_before = False
         self.gated = False
         self.refused = False
 

@@ -14,16 +14,13 @@ from .policies.forcing import honored, not_honored
 from .turn import Turn
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn, now: str) -> Assistant:
-    """The reply with the ids of its calls, the tool choice, whether the reply obeyed it, and when
-    it came: `now`, unless that is known.
-    """
+def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
+    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it."""
     return replace(
         reply,
         tool_calls=with_ids(reply.tool_calls, turn),
         tool_choice=choice,
         enforced=_enforced(reply, choice),
-        at=reply.at or now,
     )
 
 

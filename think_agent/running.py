@@ -136,7 +136,6 @@ class Run:
         self._policies = performer.policies()
         self._transcript = transcript
         self._said = said
-        self._messages_before = len(self.messages)
 
     def __enter__(self) -> "Run":
         return self
@@ -269,8 +268,7 @@ class Run:
         reply = yield self._request(step.tool_choice)
         if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
-        now = self._performer.now()
-        reply = self._record(received(reply, step.tool_choice, self.turn, now))
+        reply = self._record(received(reply, step.tool_choice, self.turn))
         yield reply
         for notice in notices(reply, ignored):
             yield Notice(notice)
@@ -318,9 +316,8 @@ class Run:
             json_text(changed)  # raises now, before anything is done
         tool = self._performer.tools.get(call.name)
         must_not_be_lost = tool is not None and tool.records_start
-        key = ""
-        if tool and must_not_be_lost:
-            key = self._key(tool, step.retry)
+        key = self._key(tool, step.retry)
+        if must_not_be_lost:
             yield self._record(Started(call.id, call.name, key, step.same, changed))
             yield Flush()
         result = yield Perform(call, key)
@@ -339,9 +336,9 @@ class Run:
             return "A person changed this call to"
         return "A policy changed this call to"
 
-    def _key(self, tool: Tool, retry: Retry | None) -> str:
-        """The idempotency key. A retry has the key of the first try."""
-        if not tool.takes_key:
+    def _key(self, tool: Tool | None, retry: Retry | None) -> str:
+        """The idempotency key; empty if the tool takes none. A retry has that of the first try."""
+        if tool is None or not tool.takes_key:
             return ""
         if retry and retry.key:
             return retry.key
@@ -373,12 +370,11 @@ class Run:
     def _end(self, done: Done) -> Work:
         """The end of the turn as a message, and the outcome of the run."""
         turn = self.turn
-        is_new = len(self.messages) > self._messages_before
-        was_over = turn.ended and not is_new  # resumed after its end
+        was_over = turn.ended is not None  # resumed after its end
         if done.exit == "needs_human":
             if not turn.paused:
                 yield self._record(_pause(done))
-        elif not turn.ended:
+        elif not was_over:
             is_said = turn.last_words == done.answer
             yield self._record(Ended(done.exit, "" if is_said else done.answer))
         yield Flush()

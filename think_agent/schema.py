@@ -61,8 +61,12 @@ def arguments_model(
         if problem:
             raise TypeError(f"tool {name}: parameter {problem}")
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
+        default = parameter.default
+        if default is parameter.empty:
+            default = ...  # required
         # The field has a neutral name: a parameter may be called `json` or `model_config`.
-        model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
+        field = pydantic.Field(default, alias=parameter.name)
+        model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     model: type[pydantic.BaseModel] = pydantic.create_model(
         # NaN is refused, too: it would pass every limit that it is compared with.
         name,
@@ -107,12 +111,6 @@ def _with_description(kind: Any, note: str | None) -> Any:
     if not text:
         return kind
     return Annotated[kind, pydantic.Field(description=text)]
-
-
-def _field(parameter: inspect.Parameter) -> Any:
-    if parameter.default is parameter.empty:
-        return pydantic.Field(alias=parameter.name)
-    return pydantic.Field(parameter.default, alias=parameter.name)
 
 
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:

@@ -105,6 +105,15 @@ def bare(call: ToolCall) -> ToolCall:
     return without(call, CARRIED)
 
 
+def as_run(call: ToolCall, arguments: Json | None) -> ToolCall:
+    """A call in the form in which it was run: bare, and with `arguments`, if a person or a policy
+    put those in the place of what the model wrote.
+    """
+    if arguments is None:
+        return bare(call)
+    return replace(bare(call), arguments=arguments)
+
+
 def without(call: ToolCall, name: str) -> ToolCall:
     """A call without the argument of this name."""
     if isinstance(call.arguments, str) or name not in call.arguments:

@@ -16,7 +16,7 @@ Rule 4: `add` costs the same, however long the transcript is.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from .checks import Checks
@@ -40,7 +40,7 @@ from .messages import (
 )
 from .misses import Misses
 from .repeats import Repeats
-from .think import bare, should_continue
+from .think import as_run, bare, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -119,10 +119,8 @@ class Turn:
         self.ended = None
         self.paused = None
         call = self._take_call(message)
-        self.cover.add(message, call)
-        self.misses.add(message, call)
-        self.repeats.add(message, call)
-        self.checks.add(message, call)
+        for fact in (self.cover, self.misses, self.repeats, self.checks):
+            fact.add(message, call)
         match message:
             case User(kind=kind) if kind != "person":
                 self.asked[kind] += 1
@@ -240,10 +238,9 @@ class Turn:
         """The next call without a thought that it carries, and with the arguments to which a person
         said yes.
         """
-        verdict = self.verdict
-        if verdict is None or verdict.arguments is None:
+        if self.verdict is None:
             return bare(call)
-        return replace(bare(call), arguments=verdict.arguments)
+        return as_run(call, self.verdict.arguments)
 
     def _begin(self, request: User) -> None:
         """A person speaks, so a new turn begins. This object is filled anew and not replaced,
@@ -287,9 +284,7 @@ class Turn:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
 
     def _add_start(self, note: Started, call: ToolCall) -> None:
-        started = self.as_decided(call)
-        if note.arguments is not None:
-            started = replace(started, arguments=note.arguments)
+        started = as_run(self.as_decided(call), note.arguments)
         verdict = self.unused_verdict
         is_new = verdict is not None and verdict.new
         self.history.start(started, bare(call), note, is_new=is_new)
@@ -325,9 +320,7 @@ class Turn:
         if result.refused:
             return
         behind = self.thought_behind(call)
-        call = bare(call)
-        if result.arguments is not None:
-            call = replace(call, arguments=result.arguments)
+        call = as_run(call, result.arguments)
         action = Action(call, result)
         if behind:
             action = Action(call, result, behind.text, behind.how)
