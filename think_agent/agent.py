@@ -25,12 +25,12 @@ from collections.abc import (
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, get_args
+from typing import Generic, Literal, get_args
 
 from . import tools as toolbox
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import CARRIED, THINK_NAME, Json, Message, User, Verdict
+from .messages import CARRIED, THINK_NAME, Json, Message, User
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -59,7 +59,8 @@ from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
 from .waiting import Function, Settled, asettle, settle
 
-Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
+Approve = Callable[[AskHuman], Decision | Awaitable[Decision]]
+OwnCode = Perform | RunCheck | AskHuman  # a function of the user's own has to be called
 # In memory, the path of a file, or a file that is held open (`Agent.open`).
 Saved = Iterable[Message] | str | os.PathLike[str] | Transcript
 OnEvent = Callable[[Event], None] | None
@@ -293,14 +294,8 @@ class Agent(Generic[Data]):
                 yield from self.model.stream(asked)
             case Request():
                 yield self.model.complete(asked)
-            case Perform() | RunCheck():
+            case _:
                 yield from self._came(asked, settle(*self._work(asked)))
-            case AskHuman():
-                assert self._approve
-                answer = self._approve(asked)
-                if inspect.isawaitable(answer):
-                    raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield approval.verdict(answer, asked)
 
     async def aperform(
         self, asked: Asked, *, streamed: bool = False
@@ -312,33 +307,37 @@ class Agent(Generic[Data]):
                     yield event
             case Request():
                 yield await self.model.acomplete(asked)
-            case Perform() | RunCheck():
+            case _:
                 for came in self._came(asked, await asettle(*self._work(asked))):
                     yield came
-            case AskHuman():
-                assert self._approve
-                answer = self._approve(asked)
-                if inspect.isawaitable(answer):
-                    answer = await answer
-                yield approval.verdict(answer, asked)
 
-    def _work(self, asked: Perform | RunCheck) -> tuple[Function, float | None]:
-        """The tool's function or the check to be run, and how many seconds it may take."""
+    def _work(self, asked: OwnCode) -> tuple[Function, float | None]:
+        """The function to be run, and how many seconds it may take: that of a tool, a check, or
+        `approve`.
+        """
         if isinstance(asked, RunCheck):
             return partial(self._checks[asked.name], asked.turn), self._check_timeout
+        if isinstance(asked, AskHuman):
+            assert self._approve  # else the run pauses (`approval.pause_for_a_person`)
+            return partial(self._approve, asked), None
         tool = self.tools.get(asked.call.name)
         timeout = tool.timeout if tool else None
         return toolbox.bound(self.tools, asked.call, asked.key), timeout
 
-    def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
+    def _came(self, asked: OwnCode, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
+        value, error = settled
         if isinstance(asked, RunCheck):
             timeout = self._check_timeout
             yield as_checked(asked.name, settled, timeout=timeout, at_limit=asked.at_limit)
             return
+        if isinstance(asked, AskHuman):
+            if error is not None:
+                raise error
+            yield approval.verdict(value, asked)
+            return
         tool = self.tools.get(asked.call.name)
         yield toolbox.as_result(tool, asked.call, settled, self._max_chars)
-        error = settled[1]
         if error is None or isinstance(error, toolbox.EXPECTED):
             return
         yield Notice(noted(asked.call.name, error))
@@ -346,14 +345,10 @@ class Agent(Generic[Data]):
             raise error
 
     async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
-        opened = partial(self._opened, transcript, said)
-        if not isinstance(transcript, (str, os.PathLike)):
-            return opened()
-
         import asyncio
 
         # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-        return await asyncio.to_thread(opened)
+        return await asyncio.to_thread(self._opened, transcript, said)
 
     def _opened(self, transcript: Saved | None, said: Said) -> Run:
         if isinstance(transcript, Transcript):
@@ -466,11 +461,11 @@ def _carrying(tool: Tool) -> Tool:
 
 def _described(tool: Tool) -> Json:
     """A tool as it is in the first line of a transcript. What is not set is left out."""
-    described: dict[str, Any] = {}
+    described: Json = {}
     for name in ("name", "description", "parameters", *toolbox.GUARDS):
         value = getattr(tool, name)
         if value:
             described[name] = value
     if tool.needs_approval:
-        described["needs_approval"] = True
+        described["needs_approval"] = True  # it may be a function
     return described

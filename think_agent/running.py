@@ -163,6 +163,8 @@ class Run:
 
     async def aevents(self, *, streamed: bool = False) -> AsyncGenerator[Event, None]:
         """`events` without blocking the event loop."""
+        import asyncio
+
         work = self.work()
         for item in work:
             match item:
@@ -172,7 +174,7 @@ class Run:
                         async for event in doing:
                             yield _taken(work, event)
                 case Flush():
-                    await self._aflush()
+                    await asyncio.to_thread(self._transcript.flush)
                 case _:
                     yield item
 
@@ -415,13 +417,6 @@ class Run:
             message = replace(cast(Any, message), number=number)
         self._transcript.append(message)  # `messages` and `turn` are those of the transcript
         return message
-
-    async def _aflush(self) -> None:
-        if self._transcript.path is None:
-            return
-        import asyncio
-
-        await asyncio.to_thread(self._transcript.flush)
 
 
 def _taken(work: Work, event: Event) -> Event:

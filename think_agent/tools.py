@@ -46,7 +46,6 @@ MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit needs to know about a tool.
 GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "same", "timeout")
 
-
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 

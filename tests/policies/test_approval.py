@@ -296,7 +296,7 @@ def test_a_call_beyond_a_limit_is_not_asked_about():
     ("answer", "paid"),
     [(True, [58_000]), (False, []), (Verdict("yes", arguments={"cents": 7}), [7])],
 )
-def test_arun_takes_an_async_and_a_plain_approve(answer, paid):
+def test_run_and_arun_take_an_async_and_a_plain_approve(answer, paid):
     async def approve(question):
         await asyncio.sleep(0)
         return answer
@@ -305,15 +305,26 @@ def test_arun_takes_an_async_and_a_plain_approve(answer, paid):
         desk = Desk()
         asyncio.run(desk.agent(**settings).arun("Pay"))
         assert desk.paid == paid
+        desk = Desk()
+        desk.agent(**settings).run("Pay")
+        assert desk.paid == paid
 
 
-def test_an_async_approve_under_run_is_an_error_that_says_what_to_do():
-    class Later:
-        def __await__(self):
-            yield
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_approve_raises_leaves_the_run_before_anything_is_done(is_async):
+    def approve(question):
+        raise LookupError("nobody on duty")
 
-    with pytest.raises(TypeError, match="arun"):
-        Desk().agent(approve=lambda question: Later()).run("Pay")
+    async def approve_later(question):
+        return approve(question)
+
+    desk = Desk()
+    agent = desk.agent(approve=approve_later if is_async else approve)
+    with pytest.raises(LookupError, match="nobody on duty") as raised:
+        agent.run("Pay")
+    with pytest.raises(LookupError, match="nobody on duty"):
+        asyncio.run(agent.arun("Pay"))
+    assert (desk.paid, raised.value.transcript[-1].name) == ([], "think")
 
 
 # Nobody to ask: the run pauses, and goes on days later.
