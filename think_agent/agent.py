@@ -11,7 +11,6 @@ Rule 2: a run (`running.py`) says what the world has to do, and `perform` or `ap
 # `help(Agent)` shows the names of types, not what they stand for.
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import (
     AsyncGenerator,
@@ -223,15 +222,13 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        with self._opened(transcript, _spoken(text)) as run:
-            return _last(run, on_event)
+        return _last(self._opened(transcript, User(well_formed(text))), on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        with await self._aopened(transcript, _spoken(text)) as run:
-            return await _alast(run, on_event)
+        return await _alast(await self._aopened(transcript, User(well_formed(text))), on_event)
 
     def resume(
         self,
@@ -246,8 +243,7 @@ class Agent(Generic[Data]):
         it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
         about another call, or no question waits.
         """
-        with self._opened(transcript, verdict) as run:
-            return _last(run, on_event)
+        return _last(self._opened(transcript, verdict), on_event)
 
     async def aresume(
         self,
@@ -257,12 +253,11 @@ class Agent(Generic[Data]):
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        with await self._aopened(transcript, verdict) as run:
-            return await _alast(run, on_event)
+        return await _alast(await self._aopened(transcript, verdict), on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        run = self._opened(transcript, _spoken(text))
+        run = self._opened(transcript, User(well_formed(text)))
         with run, closing(run.events(streamed=True)) as events:
             yield from events
 
@@ -272,7 +267,7 @@ class Agent(Generic[Data]):
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        with await self._aopened(transcript, _spoken(text)) as run:
+        with await self._aopened(transcript, User(well_formed(text))) as run:
             async with aclosing(run.aevents(streamed=True)) as events:
                 async for event in events:
                     yield event
@@ -289,27 +284,25 @@ class Agent(Generic[Data]):
         """Do one thing that a run asks for. Gives the resulting message, and everything else that
         a watcher may see. An engine that records steps overrides this.
         """
-        match asked:
-            case Request() if streamed:
-                yield from self.model.stream(asked)
-            case Request():
-                yield self.model.complete(asked)
-            case _:
-                yield from self._came(asked, settle(*self._work(asked)))
+        if not isinstance(asked, Request):
+            yield from self._came(asked, settle(*self._work(asked)))
+        elif streamed:
+            yield from self.model.stream(asked)
+        else:
+            yield self.model.complete(asked)
 
     async def aperform(
         self, asked: Asked, *, streamed: bool = False
     ) -> AsyncGenerator[Event, None]:
         """`perform` without blocking the event loop."""
-        match asked:
-            case Request() if streamed:
-                async for event in self.model.astream(asked):
-                    yield event
-            case Request():
-                yield await self.model.acomplete(asked)
-            case _:
-                for came in self._came(asked, await asettle(*self._work(asked))):
-                    yield came
+        if not isinstance(asked, Request):
+            for came in self._came(asked, await asettle(*self._work(asked))):
+                yield came
+        elif streamed:
+            async for event in self.model.astream(asked):
+                yield event
+        else:
+            yield await self.model.acomplete(asked)
 
     def _work(self, asked: OwnCode) -> tuple[Function, float | None]:
         """The function to be run, and how many seconds it may take: that of a tool, a check, or
@@ -322,7 +315,7 @@ class Agent(Generic[Data]):
             return partial(self._approve, asked), None
         tool = self.tools.get(asked.call.name)
         timeout = tool.timeout if tool else None
-        return toolbox.bound(self.tools, asked.call, asked.key), timeout
+        return partial(toolbox.run_call, self.tools, asked.call, asked.key), timeout
 
     def _came(self, asked: OwnCode, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
@@ -352,20 +345,13 @@ class Agent(Generic[Data]):
 
     def _opened(self, transcript: Saved | None, said: Said) -> Run:
         if isinstance(transcript, Transcript):
-            return Run(self, transcript, said)
+            return Run(self, transcript, said, is_held=True)
         if not isinstance(transcript, (str, os.PathLike)):
-            messages = list(transcript or ())
-            for message in messages:
-                if not isinstance(message, Message):
-                    raise TypeError(
-                        f"{message!r} is no message; pass outcome.transcript, or a path"
-                    )
-            return Run(self, Transcript(messages), said)
+            return Run(self, Transcript(transcript or ()), said)
         resumes = not isinstance(said, User)
         if resumes and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
-        file = TranscriptFile(transcript, self.made_of(), now=self.now())
-        return Run(self, file, said)
+        return Run(self, self.open(transcript), said)
 
     def open(self, path: str | os.PathLike[str]) -> Transcript:
         """A file of a conversation, held open: its runs need not read it again.
@@ -375,7 +361,7 @@ class Agent(Generic[Data]):
 
         One run at a time. Raises TranscriptError if the file cannot be used.
         """
-        return TranscriptFile(path, self.made_of(), now=self.now(), is_held=True)
+        return TranscriptFile(path, self.made_of(), now=self.now())
 
     def made_of(self) -> Json:
         """What the model is told. It goes into the first line of a transcript: a reader can show
@@ -404,39 +390,27 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
 
 
-def _spoken(text: str) -> User:
-    if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text; pass what the person said")
-    return User(well_formed(text))
-
-
 def _last(run: Run, on_event: OnEvent) -> Outcome:
-    with closing(run.events(streamed=on_event is not None)) as events:
+    with run, closing(run.events(streamed=on_event is not None)) as events:
         for event in events:
             if on_event:
-                _watch(on_event, event)
+                on_event(event)
     assert isinstance(event, Outcome)
     return event
 
 
 async def _alast(run: Run, on_event: OnEvent) -> Outcome:
-    async with aclosing(run.aevents(streamed=on_event is not None)) as events:
-        async for event in events:
-            if on_event:
-                _watch(on_event, event)
+    with run:
+        async with aclosing(run.aevents(streamed=on_event is not None)) as events:
+            async for event in events:
+                if on_event:
+                    on_event(event)
     assert isinstance(event, Outcome)
     return event
 
 
 def _only_if(condition: bool, policy: Policy) -> Policy:
     return policy if condition else forcing.as_planned
-
-
-def _watch(on_event: Callable[[Event], object], event: Event) -> None:
-    result = on_event(event)
-    if inspect.iscoroutine(result):
-        result.close()
-        raise TypeError("on_event= is async: pass a plain function, or use `agent.astream(...)`")
 
 
 def _shown(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool, ...]:

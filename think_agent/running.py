@@ -126,23 +126,33 @@ class Performer(Protocol):
 class Run:
     """One run, recorded in a transcript, which is in memory or in a file. It begins with what a
     person says: a message, or the answer to the question for which it waits. If nothing is said,
-    it goes on.
+    it goes on. `is_held`: whoever gave the transcript closes it, not the run.
     """
 
-    def __init__(self, performer: Performer, transcript: Transcript, said: Said = None) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        transcript: Transcript,
+        said: Said = None,
+        *,
+        is_held: bool = False,
+    ) -> None:
         self.messages = transcript.messages
         self.turn = transcript.turn
         self._performer = performer
         self._policies = performer.policies()
         self._transcript = transcript
         self._said = said
+        self._is_held = is_held
 
     def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        """Free the file. Whatever ended the run carries its transcript."""
-        if not self._transcript.is_held:
+        """Free the file, if it was opened for this run. Whatever ended the run carries its
+        transcript.
+        """
+        if not self._is_held:
             self._transcript.close()
         if error is not None:
             vars(error)["transcript"] = tuple(self.messages)
@@ -151,15 +161,14 @@ class Run:
         """Do what `work` asks for, until the Outcome. `streamed`: replies come in Deltas."""
         work = self.work()
         for item in work:
-            match item:
-                case Request() | Perform() | RunCheck() | AskHuman():
-                    with closing(self._performer.perform(item, streamed=streamed)) as doing:
-                        for event in doing:
-                            yield _taken(work, event)
-                case Flush():
-                    self._transcript.flush()
-                case _:
-                    yield item
+            if isinstance(item, Asked):
+                with closing(self._performer.perform(item, streamed=streamed)) as doing:
+                    for event in doing:
+                        yield _taken(work, event)
+            elif isinstance(item, Flush):
+                self._transcript.flush()
+            else:
+                yield item
 
     async def aevents(self, *, streamed: bool = False) -> AsyncGenerator[Event, None]:
         """`events` without blocking the event loop."""
@@ -167,16 +176,14 @@ class Run:
 
         work = self.work()
         for item in work:
-            match item:
-                case Request() | Perform() | RunCheck() | AskHuman():
-                    doing = self._performer.aperform(item, streamed=streamed)
-                    async with aclosing(doing):
-                        async for event in doing:
-                            yield _taken(work, event)
-                case Flush():
-                    await asyncio.to_thread(self._transcript.flush)
-                case _:
-                    yield item
+            if isinstance(item, Asked):
+                async with aclosing(self._performer.aperform(item, streamed=streamed)) as doing:
+                    async for event in doing:
+                        yield _taken(work, event)
+            elif isinstance(item, Flush):
+                await asyncio.to_thread(self._transcript.flush)
+            else:
+                yield item
 
     def work(self) -> Work:
         """The whole run: plan a step and do it, until it is Done."""
@@ -382,19 +389,16 @@ class Run:
         yield Flush()
         if was_over:
             yield Notice("This run had ended; nothing was done again. It said:")
-        yield self._outcome(done)
-
-    def _outcome(self, done: Done) -> Outcome:
         answer = done.answer
-        if self.turn.ended:  # the same answer that a reader of the transcript finds
-            answer = self.turn.answer
-        return Outcome(
+        if turn.ended:  # the same answer that a reader of the transcript finds
+            answer = turn.answer
+        yield Outcome(
             answer,
             done.exit,
             tuple(self.messages),
-            self.turn.usage,
+            turn.usage,
             self._data(done),
-            self._performer.limits.cost_of(self.turn),
+            self._performer.limits.cost_of(turn),
             done.question,
         )
 

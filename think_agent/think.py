@@ -82,10 +82,7 @@ def thought(call: ToolCall) -> str:
     """
     if isinstance(call.arguments, str):
         return call.arguments
-    value = call.arguments.get("thought")
-    if isinstance(value, str):
-        return value
-    return str(value or "")
+    return str(call.arguments.get(CARRIED) or "")
 
 
 def carried(call: ToolCall) -> str:

@@ -18,9 +18,9 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NoReturn, Protocol, TypedDict, Unpack, overload
+from typing import Any, Generic, Protocol, TypedDict, Unpack, overload
 
 import pydantic
 import pydantic_core
@@ -38,7 +38,7 @@ from .schema import (
     without_made_defaults,
 )
 from .text import canonical, json_text, well_formed
-from .waiting import Function, Settled, TookTooLong
+from .waiting import Settled, TookTooLong
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 STARTED_BEFORE = "It was started before and may have happened."
@@ -282,22 +282,15 @@ def _unbound(tool: Tool, arguments: Json) -> str:
     return ""
 
 
-def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Function:
-    """The call, ready to be made: a function without arguments. If the call cannot be made, that
-    function raises ModelMistake. `key` is the idempotency key, for a tool that takes one.
+def run_call(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Any:
+    """Make the call. Returns what the function returns: if it is async, an awaitable. `key` is the
+    idempotency key, for a tool that takes one. Raises ModelMistake if the call cannot be made.
     """
-    try:
-        arguments = validated(tools, request)
-    except ModelMistake as mistake:
-        return partial(_raise, mistake)
+    arguments = validated(tools, request)
     tool = tools[request.name]
     if tool.takes_key:
         arguments[KEY] = key
-    return partial(tool.get_function(), **arguments)
-
-
-def _raise(mistake: ModelMistake) -> NoReturn:
-    raise mistake
+    return tool.get_function()(**arguments)
 
 
 def as_result(
@@ -309,20 +302,19 @@ def as_result(
     value, error = settled
     if error is None:
         return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
+    result = ToolResult(
+        request.id, request.name, _cut(f"error: {_problem(error)}", max_chars), is_error=True
+    )
     if isinstance(error, ModelMistake):
-        content = f"error: {error}"
-        return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
-    content = _cut(f"error: {_problem(error)}", max_chars)
-    in_doubt = tool is not None and tool.records_start and not isinstance(error, NothingDone)
-    if in_doubt:
-        content = f"{content}\n{MAY_HAVE_HAPPENED}"
-    return ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
+        return replace(result, refused="invalid")
+    changes_something = tool is not None and tool.records_start
+    if not changes_something or isinstance(error, NothingDone):
+        return result
+    return replace(result, content=f"{result.content}\n{MAY_HAVE_HAPPENED}", in_doubt=True)
 
 
 def _problem(error: BaseException) -> str:
-    if isinstance(error, TookTooLong):
-        return "no result in time."
-    if isinstance(error, NothingDone):
+    if isinstance(error, EXPECTED):
         return str(error) or "nothing was done."
     return f"{type(error).__name__}: {error}".rstrip(": ")
 

@@ -43,12 +43,11 @@ def utc_now() -> str:
 
 
 class Transcript:
-    """The `messages` of a conversation, and the `turn` that they make. Only `append` changes them.
-    `is_held`: whoever opened it closes it, and not the run that uses it.
+    """The `messages` of a conversation, and the `turn` that they make. Only `append` changes
+    them.
     """
 
     path: str | None = None
-    is_held = False
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.notices: list[str] = []
@@ -81,12 +80,9 @@ class TranscriptFile(Transcript):
     with the header of an old one. Raises TranscriptError if the file cannot be used.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], made_of: Json, *, now: str, is_held: bool = False
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
         super().__init__()
         self.path: str = os.fspath(path)
-        self.is_held = is_held
         self._header: Json | None = None  # to be written before the next message
         self._pid = os.getpid()
         self._file = _open(self.path)
@@ -219,9 +215,9 @@ def _open(path: str) -> io.FileIO:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         file = io.FileIO(path, "a+", opener=_open_private)
-    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
-        problem = error.strerror if isinstance(error, OSError) else error
-        raise TranscriptError(f"{path}: cannot be opened ({problem}); choose another") from error
+    except OSError as error:
+        problem = f"{path}: cannot be opened ({error.strerror}); choose another"
+        raise TranscriptError(problem) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device keeps nothing
         file.close()
         raise TranscriptError(f"{path}: not a regular file; choose another")

@@ -17,7 +17,7 @@ Rule 4: `add` costs the same, however long the transcript is.
 from collections import Counter, deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 
 from .checks import Checks
 from .cover import Cover, How, Thought
@@ -353,9 +353,6 @@ class Turn:
 def _timestamp(at: str) -> float | None:
     """A time stamp in seconds since 1970; None if it is not a time stamp."""
     try:
-        moment = datetime.fromisoformat(at)
+        return datetime.fromisoformat(at).timestamp()
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return moment.timestamp()

@@ -30,7 +30,7 @@ class TookTooLong(Exception):
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
     """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
-    if timeout is not None or inspect.iscoroutinefunction(function):
+    if timeout is not None:
         return _settle_in_background(_outcome(function), timeout)
     try:
         value = function()
@@ -42,8 +42,9 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
 
 
 async def asettle(function: Function, timeout: float | None = None) -> Settled:
-    """`settle` without blocking the event loop: a sync function runs in a thread, an async one on
-    the loop. If the task that waits here is cancelled, an async function is cancelled, too.
+    """`settle` without blocking the event loop. The function is called in a thread; if it is async,
+    the awaitable that it returns runs on the loop. If the task that waits here is cancelled, that
+    awaitable is cancelled, too.
     """
     return _raise_exit(await _within(_outcome(function), timeout))
 
@@ -71,14 +72,11 @@ async def _within(work: Coroutine[Any, Any, Settled], timeout: float | None) -> 
     if late:
         task.cancel()
         await asyncio.wait({task}, timeout=GRACE)
-        return None, TookTooLong()
+        return None, TookTooLong("no result in time.")
     return task.result()
 
 
 async def _outcome(function: Function) -> Settled:
-    if inspect.iscoroutinefunction(function):
-        return await _awaited(function())
-
     import asyncio
 
     value, error = await asyncio.wrap_future(_in_a_thread(function))

@@ -25,8 +25,8 @@ from think_agent.tools import (
     NothingDone,
     as_received,
     as_result,
-    bound,
     index,
+    run_call,
     signature,
 )
 from think_agent.waiting import asettle, settle
@@ -59,7 +59,9 @@ T = TypeVar("T")
 
 def called(tools: dict[str, Tool], request: ToolCall) -> ToolResult:
     made = tools.get(request.name)
-    settled = settle(bound(tools, request, ""), made.timeout if made else None)
+    settled = settle(
+        functools.partial(run_call, tools, request, ""), made.timeout if made else None
+    )
     return as_result(made, request, settled, 20_000)
 
 
@@ -69,7 +71,7 @@ def ask(made: Tool, /, **arguments) -> ToolResult:
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    work = asettle(bound({made.name: made}, request, ""), made.timeout)
+    work = asettle(functools.partial(run_call, {made.name: made}, request, ""), made.timeout)
     settled = asyncio.run(asyncio.wait_for(work, 60))
     return as_result(made, request, settled, 20_000)
 
