@@ -121,9 +121,8 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
     def walk(node: Any, inside: tuple[str, ...]) -> Any:
         if not isinstance(node, dict):  # `true`: anything
             return {}
-        ref = node.get("$ref")
-        if isinstance(ref, str):
-            return follow(ref, node, inside)
+        if "$ref" in node:
+            return follow(node, inside)
         kept: Json = {}
         for key, value in node.items():
             if key in BY_NAME:
@@ -136,10 +135,10 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
                 kept[key] = value
         return change(kept)
 
-    def follow(ref: str, node: Json, inside: tuple[str, ...]) -> Any:
+    def follow(node: Json, inside: tuple[str, ...]) -> Any:
+        beside = dict(node)
+        ref = beside.pop("$ref")
         if ref not in inside:
-            beside = dict(node)
-            del beside["$ref"]
             return walk(_resolved(ref, schema) | beside, (*inside, ref))
         if recursive is None:
             kind = ref.rpartition("/")[2]

@@ -187,7 +187,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     if not description:
         text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
         warnings.warn(text, stacklevel=2)
-    empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    empty = {"type": "object", "properties": {}, "required": []}
     own = {"name": name, "description": description, "parameters": empty | schema}
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
@@ -238,17 +238,10 @@ def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
     return hashlib.sha256(canonical([request.name, what]).encode()).hexdigest()
 
 
-def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments of a call as the function gets them. They are a copy, so a function cannot
-    change what the model wrote. Raises ModelMistake if they do not fit.
-    """
-    values = _fitted(tools, request)
-    if isinstance(values, pydantic.BaseModel):
-        return named(values)
-    return values
-
-
 def _fitted(tools: Mapping[str, Tool], request: ToolCall) -> "pydantic.BaseModel | Json":
+    """The arguments of a call as they fit its tool: in its model, or (a ready schema) as they are.
+    They are a copy, so a function cannot change what the model wrote.
+    """
     tool = tools.get(request.name)
     if tool is None:
         known = ", ".join(tools) or "none"
@@ -286,7 +279,9 @@ def run_call(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Any:
     """Make the call. Returns what the function returns: if it is async, an awaitable. `key` is the
     idempotency key, for a tool that takes one. Raises ModelMistake if the call cannot be made.
     """
-    arguments = validated(tools, request)
+    arguments = _fitted(tools, request)
+    if isinstance(arguments, pydantic.BaseModel):
+        arguments = named(arguments)
     tool = tools[request.name]
     if tool.takes_key:
         arguments[KEY] = key

@@ -17,7 +17,6 @@ import contextlib
 import io
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -214,14 +213,10 @@ def _is_json(line: bytes) -> bool:
 def _open(path: str) -> io.FileIO:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        file = io.FileIO(path, "a+", opener=_open_private)
+        return io.FileIO(path, "a+", opener=_open_private)
     except OSError as error:
         problem = f"{path}: cannot be opened ({error.strerror}); choose another"
         raise TranscriptError(problem) from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device keeps nothing
-        file.close()
-        raise TranscriptError(f"{path}: not a regular file; choose another")
-    return file
 
 
 def _open_private(path: str, flags: int) -> int:

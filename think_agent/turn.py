@@ -277,7 +277,6 @@ class Turn:
         self._judge_calls(reply)
 
         history = self.history
-        history.calls += len(reply.tool_calls)
         history.ids.update(call.id for call in reply.tool_calls)
         history.count_ignored(reply)
         if reply.signed and not history.signed:

@@ -476,7 +476,6 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
-        "calls": sum(len(one.tool_calls) for one in everything),
         "starts": [i for i, m in enumerate(spoken) if says(m, "person")],
         "signed": signed,
         "ignored": ignored_in_a_row(everything),
