@@ -23,7 +23,6 @@ from .messages import (
     Assistant,
     Force,
     Message,
-    Started,
     ToolCall,
     ToolResult,
 )
@@ -58,17 +57,13 @@ class Cover:
     gated: bool = False  # the gate refused a call; no thought that covers one came since
     refused: bool = False  # the gate refused a call of this reply
     reply: Assistant | None = None
-    started: bool = False  # was the next call started?
 
     def add(self, message: Message, call: ToolCall | None) -> None:
         """Read the next message of the turn. `call`: the call that it is about."""
         match message:
             case Assistant():
                 self._begin_reply(message)
-            case Started() if call:
-                self.started = True
             case ToolResult() if call and call.name == THINK_NAME:
-                self.started = False
                 if not message.is_error:
                     self._add_thought(call)
             case ToolResult() if call:
@@ -97,7 +92,6 @@ class Cover:
         self.acted = False
         self.called = set()
         self.refused = False
-        self.started = False
 
     def _add_thought(self, call: ToolCall) -> None:
         assert self.reply
@@ -128,6 +122,5 @@ class Cover:
             self.gated = True
             self.refused = True
         # A call that was started may have run before a crash, even if it is refused now.
-        if self.started or not result.refused:
+        if result.in_doubt or not result.refused:
             self.acted = True
-        self.started = False

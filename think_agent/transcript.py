@@ -182,10 +182,7 @@ class TranscriptFile(Transcript):
 
     def _write(self, record: Json) -> None:
         # Only ASCII: else a line with a lone surrogate in a model's text could not be written.
-        try:
-            line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        except RecursionError as error:  # then nobody could read the message again
-            raise self._unwritable("it is nested too deeply") from error
+        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         size = os.fstat(self._file.fileno()).st_size
         try:
             if self._file.write(line) < len(line):

@@ -304,9 +304,8 @@ def covering(
 
 
 def may_have_run(turn: Sequence[Message], item: Answered) -> bool:
-    """Did this action run, or was it at least started?"""
-    started = any(isinstance(note, Started) for note in notes(turn[: item.place]))
-    return item.ran or (not item.thinks and started)
+    """Did this action run, or was it at least started? Its result says so."""
+    return item.ran or (not item.thinks and item.result.in_doubt)
 
 
 def how(item: Answered, before: Sequence[Answered]) -> str:
