@@ -70,10 +70,15 @@ class Turn:
     refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
     # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
     pending: deque[ToolCall] = field(default_factory=deque)
-    notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
     stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
     paused: Paused | None = None  # the run waits for a person
+
+    # What was said about the next call.
+    started: Started | None = None  # its last start
+    verdict: Verdict | None = None  # the last decision about it
+    unused_verdict: Verdict | None = None  # the same, if the call was not started after it
+    edits: int = 0  # how often a person put in other arguments
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
@@ -141,29 +146,6 @@ class Turn:
             self.last = message
         if message.at:
             self._add_time(message, message.at)
-
-    @property
-    def started(self) -> Started | None:
-        """The last start of the next call; None if it was not started."""
-        for note in reversed(self.notes):
-            if isinstance(note, Started):
-                return note
-        return None
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The last decision about the next call; None if there is none."""
-        for note in reversed(self.notes):
-            if isinstance(note, Verdict):
-                return note
-        return None
-
-    @property
-    def unused_verdict(self) -> Verdict | None:
-        """The decision about the next call, if the call was not started after it."""
-        if self.notes and isinstance(self.notes[-1], Verdict):
-            return self.notes[-1]
-        return None
 
     @property
     def thoughts(self) -> list[Thought]:
@@ -269,7 +251,7 @@ class Turn:
         if isinstance(self.last, User):
             self.reply_to = self.last
         self.pending = deque(reply.tool_calls)
-        self.notes = []
+        self._begin_call()
         self.refused = False
         self.replies.append(reply)
         self.usage += reply.usage
@@ -287,7 +269,15 @@ class Turn:
         verdict = self.unused_verdict
         is_new = verdict is not None and verdict.new
         self.history.start(started, bare(call), note, is_new=is_new)
-        self.notes.append(note)
+        self.started = note
+        self.unused_verdict = None
+
+    def _begin_call(self) -> None:
+        """Nothing was said about the next call yet."""
+        self.started = None
+        self.verdict = None
+        self.unused_verdict = None
+        self.edits = 0
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
@@ -305,7 +295,7 @@ class Turn:
         elif not result.is_error:
             self.thought_required = False
             self.signal = should_continue(call)
-        self.notes = []
+        self._begin_call()
         if result.refused:
             self.refused = True
         if self.refused:  # the model has not read the refusal yet
@@ -314,7 +304,7 @@ class Turn:
     def _add_tool_result(self, result: ToolResult, call: ToolCall) -> None:
         if result.number:
             self.history.sources[str(result.number)] = not result.is_error
-        if self.started:  # the notes are about this call
+        if self.started:  # this call
             self.history.settle(result)
         if result.refused:
             return
@@ -330,7 +320,9 @@ class Turn:
         if not verdict.call_id:  # it says whether to go on
             ends_turn = verdict.decision != "yes"
         elif call:
-            self.notes.append(verdict)
+            self.verdict = verdict
+            self.unused_verdict = verdict
+            self.edits += verdict.edited
         if ends_turn and self.stop is None:
             self.stop = verdict
 

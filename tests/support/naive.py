@@ -491,7 +491,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "limit": limit(turn),
         "way_out": way_out(turn, latest),
         "pending": waiting(turn),
-        "notes": noted,
+        "edits": sum(isinstance(note, Verdict) and note.edited for note in noted),
         "started": ([None] + [m for m in noted if isinstance(m, Started)])[-1],
         "verdict": ([None] + [m for m in noted if isinstance(m, Verdict)])[-1],
         "unused_verdict": noted[-1] if noted and isinstance(noted[-1], Verdict) else None,
