@@ -1,4 +1,4 @@
-"""Waiting: a tool's function or a check is run to its end, sync or async, within its timeout.
+"""Waiting: a tool, a check or `approve` is run to its end, sync or async, within its timeout.
 
 Rule 1: `settle` and `asettle` return what a function returned or raised, as a value: `(value,
         None)` or `(None, error)`. They raise only what concerns the caller: Ctrl-C, an exit, the
