@@ -23,7 +23,6 @@ from .messages import (
     Assistant,
     Force,
     Message,
-    Started,
     ToolCall,
     ToolResult,
 )
@@ -52,24 +51,19 @@ class Cover:
     """The thoughts of a turn, and the one that covers the next call."""
 
     thoughts: list[Thought] = field(default_factory=list)  # in order, also those that calls carry
-    thought: Thought | None = None  # the last thought that can cover a call
+    thought: Thought | None = None  # the last thought, while it can cover a call
     acted: bool = False  # was a tool run after that thought, in this reply?
-    acted_before: bool = False  # was a tool run after that thought, in an earlier reply?
     called: set[str] = field(default_factory=set)  # the tools called in this reply, without think
     gated: bool = False  # the gate refused a call; no thought that covers one came since
     refused: bool = False  # the gate refused a call of this reply
     reply: Assistant | None = None
-    started: bool = False  # was the next call started?
 
     def add(self, message: Message, call: ToolCall | None) -> None:
         """Read the next message of the turn. `call`: the call that it is about."""
         match message:
             case Assistant():
                 self._begin_reply(message)
-            case Started() if call:
-                self.started = True
             case ToolResult() if call and call.name == THINK_NAME:
-                self.started = False
                 if not message.is_error:
                     self._add_thought(call)
             case ToolResult() if call:
@@ -84,20 +78,20 @@ class Cover:
         own_thought = carried(call)
         if own_thought:
             return Thought(own_thought, "carried")
-        if self.acted_before:
-            return None
         if guarded is not None and not self.called <= guarded:
             return None
         return self.thought
 
     def _begin_reply(self, reply: Assistant) -> None:
-        """The model has now read the results of all that was done before."""
+        """The model has now read the results of all that was done before, but wrote its last
+        thought before it read them.
+        """
         self.reply = reply
-        self.acted_before = self.acted_before or self.acted
+        if self.acted:
+            self.thought = None
         self.acted = False
         self.called = set()
         self.refused = False
-        self.started = False
 
     def _add_thought(self, call: ToolCall) -> None:
         assert self.reply
@@ -110,7 +104,6 @@ class Cover:
             return
         self.thought = new_thought
         self.acted = False
-        self.acted_before = False
         self.gated = False
         self.refused = False
 
@@ -129,6 +122,5 @@ class Cover:
             self.gated = True
             self.refused = True
         # A call that was started may have run before a crash, even if it is refused now.
-        if self.started or not result.refused:
+        if result.in_doubt or not result.refused:
             self.acted = True
-        self.started = False

@@ -43,7 +43,6 @@ class History:
     spoken: list[Spoken] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # the places in `spoken` where turns begin
     ids: set[str] = field(default_factory=set)  # of calls
-    calls: int = 0
     sources: dict[str, bool] = field(default_factory=dict)  # numbers of results: which succeeded
     ignored: int = 0  # replies in a row, of `ignored_by`, that ignored a tool choice
     ignored_by: str = ""  # the host that had accepted these choices

@@ -172,10 +172,9 @@ class Assistant:
     @property
     def words(self) -> str:
         """What it says to the user: its text, or else the commentary. Empty if both are blank."""
-        if self.text.strip():
-            return self.text
-        if self.commentary.strip():
-            return self.commentary
+        for words in (self.text, self.commentary):
+            if words.strip():
+                return words
         return ""
 
     @property

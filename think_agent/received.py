@@ -1,6 +1,6 @@
 """Received: a model's reply as it goes into the transcript.
 
-Rule 1: every call has an id. If the wire gave none, it is made from the number of calls so far, so
+Rule 1: every call has an id. If the wire gave none, it is made from the number of ids so far, so
         it is the same if a run is streamed or resumed.
 Rule 2: the reply says what was asked of it, and whether it obeyed. That is judged by the reply
         alone, whatever the provider promised.
@@ -14,16 +14,13 @@ from .policies.forcing import honored, not_honored
 from .turn import Turn
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn, now: str) -> Assistant:
-    """The reply with the ids of its calls, the tool choice, whether the reply obeyed it, and when
-    it came: `now`, unless that is known.
-    """
+def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
+    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it."""
     return replace(
         reply,
         tool_calls=with_ids(reply.tool_calls, turn),
         tool_choice=choice,
         enforced=_enforced(reply, choice),
-        at=reply.at or now,
     )
 
 
@@ -41,12 +38,12 @@ def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
-    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the calls
-    of the whole transcript.
+    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the ids of
+    the whole transcript.
     """
     taken = {call.id for call in calls}
     named = []
-    for number, call in enumerate(calls, turn.history.calls):
+    for number, call in enumerate(calls, len(turn.history.ids)):
         if not call.id:
             while f"call_{number}" in taken or f"call_{number}" in turn.history.ids:
                 number += 1

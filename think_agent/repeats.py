@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .messages import THINK_NAME, Message, ToolCall, ToolResult, User
 from .text import canonical
-from .think import bare
+from .think import as_run
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
 
@@ -32,10 +32,8 @@ class Repeats:
                 self._add_action(message, call)
 
     def _add_action(self, result: ToolResult, call: ToolCall) -> None:
-        arguments = bare(call).arguments
-        if result.arguments is not None:
-            arguments = result.arguments
-        what = call.name, canonical(arguments), result.content
+        action = as_run(call, result.arguments)
+        what = action.name, canonical(action.arguments), result.content
         if what != self.what:
             self.in_a_row = 0
         self.in_a_row += 1

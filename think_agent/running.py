@@ -136,7 +136,6 @@ class Run:
         self._policies = performer.policies()
         self._transcript = transcript
         self._said = said
-        self._messages_before = len(self.messages)
 
     def __enter__(self) -> "Run":
         return self
@@ -152,30 +151,27 @@ class Run:
         """Do what `work` asks for, until the Outcome. `streamed`: replies come in Deltas."""
         work = self.work()
         for item in work:
-            match item:
-                case Request() | Perform() | RunCheck() | AskHuman():
-                    with closing(self._performer.perform(item, streamed=streamed)) as doing:
-                        for event in doing:
-                            yield _taken(work, event)
-                case Flush():
-                    self._transcript.flush()
-                case _:
-                    yield item
+            if isinstance(item, Asked):
+                with closing(self._performer.perform(item, streamed=streamed)) as doing:
+                    for event in doing:
+                        yield _taken(work, event)
+            elif isinstance(item, Flush):
+                self._transcript.flush()
+            else:
+                yield item
 
     async def aevents(self, *, streamed: bool = False) -> AsyncGenerator[Event, None]:
         """`events` without blocking the event loop."""
         work = self.work()
         for item in work:
-            match item:
-                case Request() | Perform() | RunCheck() | AskHuman():
-                    doing = self._performer.aperform(item, streamed=streamed)
-                    async with aclosing(doing):
-                        async for event in doing:
-                            yield _taken(work, event)
-                case Flush():
-                    await self._aflush()
-                case _:
-                    yield item
+            if isinstance(item, Asked):
+                async with aclosing(self._performer.aperform(item, streamed=streamed)) as doing:
+                    async for event in doing:
+                        yield _taken(work, event)
+            elif isinstance(item, Flush):
+                await self._aflush()
+            else:
+                yield item
 
     def work(self) -> Work:
         """The whole run: plan a step and do it, until it is Done."""
@@ -269,8 +265,7 @@ class Run:
         reply = yield self._request(step.tool_choice)
         if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
-        now = self._performer.now()
-        reply = self._record(received(reply, step.tool_choice, self.turn, now))
+        reply = self._record(received(reply, step.tool_choice, self.turn))
         yield reply
         for notice in notices(reply, ignored):
             yield Notice(notice)
@@ -318,9 +313,8 @@ class Run:
             json_text(changed)  # raises now, before anything is done
         tool = self._performer.tools.get(call.name)
         must_not_be_lost = tool is not None and tool.records_start
-        key = ""
-        if tool and must_not_be_lost:
-            key = self._key(tool, step.retry)
+        key = self._key(tool, step.retry)
+        if must_not_be_lost:
             yield self._record(Started(call.id, call.name, key, step.same, changed))
             yield Flush()
         result = yield Perform(call, key)
@@ -339,9 +333,9 @@ class Run:
             return "A person changed this call to"
         return "A policy changed this call to"
 
-    def _key(self, tool: Tool, retry: Retry | None) -> str:
-        """The idempotency key. A retry has the key of the first try."""
-        if not tool.takes_key:
+    def _key(self, tool: Tool | None, retry: Retry | None) -> str:
+        """The idempotency key; empty if the tool takes none. A retry has that of the first try."""
+        if tool is None or not tool.takes_key:
             return ""
         if retry and retry.key:
             return retry.key
@@ -373,30 +367,26 @@ class Run:
     def _end(self, done: Done) -> Work:
         """The end of the turn as a message, and the outcome of the run."""
         turn = self.turn
-        is_new = len(self.messages) > self._messages_before
-        was_over = turn.ended and not is_new  # resumed after its end
+        was_over = turn.ended is not None  # resumed after its end
         if done.exit == "needs_human":
             if not turn.paused:
                 yield self._record(_pause(done))
-        elif not turn.ended:
+        elif not was_over:
             is_said = turn.last_words == done.answer
             yield self._record(Ended(done.exit, "" if is_said else done.answer))
         yield Flush()
         if was_over:
             yield Notice("This run had ended; nothing was done again. It said:")
-        yield self._outcome(done)
-
-    def _outcome(self, done: Done) -> Outcome:
         answer = done.answer
-        if self.turn.ended:  # the same answer that a reader of the transcript finds
-            answer = self.turn.answer
-        return Outcome(
+        if turn.ended:  # the same answer that a reader of the transcript finds
+            answer = turn.answer
+        yield Outcome(
             answer,
             done.exit,
             tuple(self.messages),
-            self.turn.usage,
+            turn.usage,
             self._data(done),
-            self._performer.limits.cost_of(self.turn),
+            self._performer.limits.cost_of(turn),
             done.question,
         )
 

@@ -61,8 +61,12 @@ def arguments_model(
         if problem:
             raise TypeError(f"tool {name}: parameter {problem}")
         kind = _with_description(hints[parameter.name], notes.get(parameter.name))
+        default = parameter.default
+        if default is parameter.empty:
+            default = ...  # required
         # The field has a neutral name: a parameter may be called `json` or `model_config`.
-        model_fields[f"argument_{len(model_fields)}"] = (kind, _field(parameter))
+        field = pydantic.Field(default, alias=parameter.name)
+        model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     model: type[pydantic.BaseModel] = pydantic.create_model(
         # NaN is refused, too: it would pass every limit that it is compared with.
         name,
@@ -109,12 +113,6 @@ def _with_description(kind: Any, note: str | None) -> Any:
     return Annotated[kind, pydantic.Field(description=text)]
 
 
-def _field(parameter: inspect.Parameter) -> Any:
-    if parameter.default is parameter.empty:
-        return pydantic.Field(alias=parameter.name)
-    return pydantic.Field(parameter.default, alias=parameter.name)
-
-
 def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
     """`schema` without references, and with `change` applied to every schema in it, the inner ones
     first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
@@ -123,9 +121,8 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
     def walk(node: Any, inside: tuple[str, ...]) -> Any:
         if not isinstance(node, dict):  # `true`: anything
             return {}
-        ref = node.get("$ref")
-        if isinstance(ref, str):
-            return follow(ref, node, inside)
+        if "$ref" in node:
+            return follow(node, inside)
         kept: Json = {}
         for key, value in node.items():
             if key in BY_NAME:
@@ -138,10 +135,10 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
                 kept[key] = value
         return change(kept)
 
-    def follow(ref: str, node: Json, inside: tuple[str, ...]) -> Any:
+    def follow(node: Json, inside: tuple[str, ...]) -> Any:
+        beside = dict(node)
+        ref = beside.pop("$ref")
         if ref not in inside:
-            beside = dict(node)
-            del beside["$ref"]
             return walk(_resolved(ref, schema) | beside, (*inside, ref))
         if recursive is None:
             kind = ref.rpartition("/")[2]

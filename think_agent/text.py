@@ -19,8 +19,8 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
     kept = keep + JOINERS
     shown = []
     for char in text.replace("\r\n", "\n"):
-        is_space = unicodedata.category(char) == "Zs"
-        if char.isprintable() or char in kept or is_space:
+        is_visible = char.isprintable() or unicodedata.category(char) == "Zs"
+        if is_visible or char in kept:
             shown.append(char)
         else:
             shown.append(char.encode("unicode_escape").decode())

@@ -82,10 +82,7 @@ def thought(call: ToolCall) -> str:
     """
     if isinstance(call.arguments, str):
         return call.arguments
-    value = call.arguments.get("thought")
-    if isinstance(value, str):
-        return value
-    return str(value or "")
+    return str(call.arguments.get(CARRIED) or "")
 
 
 def carried(call: ToolCall) -> str:
@@ -103,6 +100,15 @@ def bare(call: ToolCall) -> ToolCall:
     if call.name == THINK_NAME:
         return call
     return without(call, CARRIED)
+
+
+def as_run(call: ToolCall, arguments: Json | None) -> ToolCall:
+    """A call in the form in which it was run: bare, and with `arguments`, if a person or a policy
+    put those in the place of what the model wrote.
+    """
+    if arguments is None:
+        return bare(call)
+    return replace(bare(call), arguments=arguments)
 
 
 def without(call: ToolCall, name: str) -> ToolCall:

@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypedDict, Unpack, overload
 
@@ -45,7 +45,6 @@ STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit needs to know about a tool.
 GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "same", "timeout")
-
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
@@ -188,7 +187,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     if not description:
         text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
         warnings.warn(text, stacklevel=2)
-    empty = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    empty = {"type": "object", "properties": {}, "required": []}
     own = {"name": name, "description": description, "parameters": empty | schema}
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
@@ -239,17 +238,10 @@ def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
     return hashlib.sha256(canonical([request.name, what]).encode()).hexdigest()
 
 
-def validated(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments of a call as the function gets them. They are a copy, so a function cannot
-    change what the model wrote. Raises ModelMistake if they do not fit.
-    """
-    values = _fitted(tools, request)
-    if isinstance(values, pydantic.BaseModel):
-        return named(values)
-    return values
-
-
 def _fitted(tools: Mapping[str, Tool], request: ToolCall) -> "pydantic.BaseModel | Json":
+    """The arguments of a call as they fit its tool: in its model, or (a ready schema) as they are.
+    They are a copy, so a function cannot change what the model wrote.
+    """
     tool = tools.get(request.name)
     if tool is None:
         known = ", ".join(tools) or "none"
@@ -288,9 +280,11 @@ def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Function:
     function raises ModelMistake. `key` is the idempotency key, for a tool that takes one.
     """
     try:
-        arguments = validated(tools, request)
+        arguments = _fitted(tools, request)
     except ModelMistake as mistake:
         return partial(_raise, mistake)
+    if isinstance(arguments, pydantic.BaseModel):
+        arguments = named(arguments)
     tool = tools[request.name]
     if tool.takes_key:
         arguments[KEY] = key
@@ -310,20 +304,21 @@ def as_result(
     value, error = settled
     if error is None:
         return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
+    result = ToolResult(
+        request.id, request.name, _cut(f"error: {_problem(error)}", max_chars), is_error=True
+    )
     if isinstance(error, ModelMistake):
-        content = f"error: {error}"
-        return ToolResult(request.id, request.name, content, is_error=True, refused="invalid")
-    content = _cut(f"error: {_problem(error)}", max_chars)
-    in_doubt = tool is not None and tool.records_start and not isinstance(error, NothingDone)
-    if in_doubt:
-        content = f"{content}\n{MAY_HAVE_HAPPENED}"
-    return ToolResult(request.id, request.name, content, is_error=True, in_doubt=in_doubt)
+        return replace(result, refused="invalid")
+    changes_something = tool is not None and tool.records_start
+    if not changes_something or isinstance(error, NothingDone):
+        return result
+    return replace(result, content=f"{result.content}\n{MAY_HAVE_HAPPENED}", in_doubt=True)
 
 
 def _problem(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
         return "no result in time."
-    if isinstance(error, NothingDone):
+    if isinstance(error, EXPECTED):
         return str(error) or "nothing was done."
     return f"{type(error).__name__}: {error}".rstrip(": ")
 

@@ -16,7 +16,7 @@ Rule 4: `add` costs the same, however long the transcript is.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
 from .checks import Checks
@@ -40,7 +40,7 @@ from .messages import (
 )
 from .misses import Misses
 from .repeats import Repeats
-from .think import bare, should_continue
+from .think import as_run, bare, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -70,10 +70,15 @@ class Turn:
     refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
     # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
     pending: deque[ToolCall] = field(default_factory=deque)
-    notes: list[Started | Verdict] = field(default_factory=list)  # about the next call
     stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
     paused: Paused | None = None  # the run waits for a person
+
+    # What was said about the next call.
+    started: Started | None = None  # its last start
+    verdict: Verdict | None = None  # the last decision about it
+    unused_verdict: Verdict | None = None  # the same, if the call was not started after it
+    edits: int = 0  # how often a person put in other arguments
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
@@ -119,10 +124,8 @@ class Turn:
         self.ended = None
         self.paused = None
         call = self._take_call(message)
-        self.cover.add(message, call)
-        self.misses.add(message, call)
-        self.repeats.add(message, call)
-        self.checks.add(message, call)
+        for fact in (self.cover, self.misses, self.repeats, self.checks):
+            fact.add(message, call)
         match message:
             case User(kind=kind) if kind != "person":
                 self.asked[kind] += 1
@@ -143,29 +146,6 @@ class Turn:
             self.last = message
         if message.at:
             self._add_time(message, message.at)
-
-    @property
-    def started(self) -> Started | None:
-        """The last start of the next call; None if it was not started."""
-        for note in reversed(self.notes):
-            if isinstance(note, Started):
-                return note
-        return None
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The last decision about the next call; None if there is none."""
-        for note in reversed(self.notes):
-            if isinstance(note, Verdict):
-                return note
-        return None
-
-    @property
-    def unused_verdict(self) -> Verdict | None:
-        """The decision about the next call, if the call was not started after it."""
-        if self.notes and isinstance(self.notes[-1], Verdict):
-            return self.notes[-1]
-        return None
 
     @property
     def thoughts(self) -> list[Thought]:
@@ -240,10 +220,9 @@ class Turn:
         """The next call without a thought that it carries, and with the arguments to which a person
         said yes.
         """
-        verdict = self.verdict
-        if verdict is None or verdict.arguments is None:
+        if self.verdict is None:
             return bare(call)
-        return replace(bare(call), arguments=verdict.arguments)
+        return as_run(call, self.verdict.arguments)
 
     def _begin(self, request: User) -> None:
         """A person speaks, so a new turn begins. This object is filled anew and not replaced,
@@ -272,7 +251,7 @@ class Turn:
         if isinstance(self.last, User):
             self.reply_to = self.last
         self.pending = deque(reply.tool_calls)
-        self.notes = []
+        self._begin_call()
         self.refused = False
         self.replies.append(reply)
         self.usage += reply.usage
@@ -280,20 +259,25 @@ class Turn:
         self._judge_calls(reply)
 
         history = self.history
-        history.calls += len(reply.tool_calls)
         history.ids.update(call.id for call in reply.tool_calls)
         history.count_ignored(reply)
         if reply.signed and not history.signed:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
 
     def _add_start(self, note: Started, call: ToolCall) -> None:
-        started = self.as_decided(call)
-        if note.arguments is not None:
-            started = replace(started, arguments=note.arguments)
+        started = as_run(self.as_decided(call), note.arguments)
         verdict = self.unused_verdict
         is_new = verdict is not None and verdict.new
         self.history.start(started, bare(call), note, is_new=is_new)
-        self.notes.append(note)
+        self.started = note
+        self.unused_verdict = None
+
+    def _begin_call(self) -> None:
+        """Nothing was said about the next call yet."""
+        self.started = None
+        self.verdict = None
+        self.unused_verdict = None
+        self.edits = 0
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
@@ -311,7 +295,7 @@ class Turn:
         elif not result.is_error:
             self.thought_required = False
             self.signal = should_continue(call)
-        self.notes = []
+        self._begin_call()
         if result.refused:
             self.refused = True
         if self.refused:  # the model has not read the refusal yet
@@ -320,14 +304,12 @@ class Turn:
     def _add_tool_result(self, result: ToolResult, call: ToolCall) -> None:
         if result.number:
             self.history.sources[str(result.number)] = not result.is_error
-        if self.started:  # the notes are about this call
+        if self.started:  # this call
             self.history.settle(result)
         if result.refused:
             return
         behind = self.thought_behind(call)
-        call = bare(call)
-        if result.arguments is not None:
-            call = replace(call, arguments=result.arguments)
+        call = as_run(call, result.arguments)
         action = Action(call, result)
         if behind:
             action = Action(call, result, behind.text, behind.how)
@@ -338,7 +320,9 @@ class Turn:
         if not verdict.call_id:  # it says whether to go on
             ends_turn = verdict.decision != "yes"
         elif call:
-            self.notes.append(verdict)
+            self.verdict = verdict
+            self.unused_verdict = verdict
+            self.edits += verdict.edited
         if ends_turn and self.stop is None:
             self.stop = verdict
 

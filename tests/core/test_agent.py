@@ -160,7 +160,7 @@ def test_calls_without_an_id_get_a_new_one_and_nothing_else_changes(calls, histo
     for old, new in zip(calls, minted, strict=True):
         assert (new.name, new.arguments) == (old.name, old.arguments)
         assert new.id == old.id if old.id else new.id not in {"", *given, *taken}
-        counted = f"call_{turn.history.calls + minted.index(new)}"  # over the whole history
+        counted = f"call_{len(turn.history.ids) + minted.index(new)}"  # over the whole history
         assert counted in {new.id, *given, *taken} or old.id
         taken.add(new.id)
 

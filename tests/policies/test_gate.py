@@ -124,7 +124,7 @@ def test_a_refused_call_uses_up_its_thought_only_if_it_was_started_before():
     transcript = played("think", "pay")
     transcript[-1] = replace(transcript[-1], is_error=True, refused="person")
     assert isinstance(plan([*transcript, reply_with("pay")], POLICIES), CallTool)
-    transcript.insert(-1, Started("1.0", "pay"))
+    transcript[-1:] = [Started("1.0", "pay"), replace(transcript[-1], in_doubt=True)]
     assert isinstance(plan([*transcript, reply_with("pay")], POLICIES), Refuse)
 
 

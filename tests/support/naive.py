@@ -289,9 +289,8 @@ def covering(
 
 
 def may_have_run(turn: Sequence[Message], item: Answered) -> bool:
-    """Did this action run, or was it at least started?"""
-    started = any(isinstance(note, Started) for note in notes(turn[: item.place]))
-    return item.ran or (not item.thinks and started)
+    """Did this action run, or was it at least started? Its result says so."""
+    return item.ran or (not item.thinks and item.result.in_doubt)
 
 
 def how(item: Answered, before: Sequence[Answered]) -> str:
@@ -461,7 +460,6 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
-        "calls": sum(len(one.tool_calls) for one in everything),
         "starts": [i for i, m in enumerate(spoken) if is_question(m, "person")],
         "signed": signed,
         "ignored": ignored_in_a_row(everything),
@@ -478,7 +476,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "limit": limit(turn),
         "way_out": way_out(turn, latest),
         "pending": waiting(turn),
-        "notes": noted,
+        "edits": sum(isinstance(note, Verdict) and note.edited for note in noted),
         "started": ([None] + [m for m in noted if isinstance(m, Started)])[-1],
         "verdict": ([None] + [m for m in noted if isinstance(m, Verdict)])[-1],
         "unused_verdict": noted[-1] if noted and isinstance(noted[-1], Verdict) else None,

@@ -56,10 +56,9 @@ def _does_not_fit(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
     """The model is told. If a person's edit does not fit, the person is asked about the call as it
     was planned.
     """
-    edits = sum(isinstance(note, Verdict) and note.edited for note in turn.notes)
-    if not edits or step.planned is None:
+    if not turn.edits or step.planned is None:
         return Refuse(step.call, "invalid", str(mistake))
-    if edits >= MOST_EDITS:
+    if turn.edits >= MOST_EDITS:
         return Refuse(step.call, "person", f"not run: it was edited, and {mistake}")
     remark = f"That edit does not fit: {mistake} This is the call as it was."
     return _question(replace(step, call=step.planned), turn, remark)
