@@ -30,7 +30,7 @@ COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
 WORDS = 3_600  # in templates and prompts of the package: what moves there is not gone
 # Tokens of the tests for one of the package and the demos; the design asks for 2.2.
-TESTS = 2.27
+TESTS = 2.35
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ NAMES = {
 # what stands here is what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 89_900,
+        "tokens": 85_100,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
@@ -72,7 +72,7 @@ AT_MOST: dict[str, dict[str, float]] = {
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 25_950,
+        "tokens": 24_900,
         "hidden": 34,
         "big": 5,
         "crowded": 1.0,
