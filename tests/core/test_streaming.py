@@ -206,7 +206,7 @@ def test_a_server_error_after_the_first_delta_is_not_retried():
     line = {"model": "m", "message": {"role": "assistant", "content": "It is "}, "done": False}
     chunks = [json.dumps(line).encode() + b"\n", b'{"error": "the engine fell over"}\n']
     with talking("ollama") as (server, model):
-        server.canned = [Reply(chunks=chunks, content_type=server.protocol.stream_type)]
+        server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
         *shown, reply = model.stream(HELLO)
         assert (reply.text, reply.stop_reason) == ("It is ", "incomplete")
         assert "engine fell over" in reply.cause

@@ -142,8 +142,12 @@ class ProviderServer:
         reply = self.brain(request)
         if self.protocol.is_stream(path, body):
             chunks = self.protocol.encode_stream(reply, body)
-            return Reply(chunks=chunks, content_type=self.protocol.stream_type)
+            return Reply(chunks=chunks, content_type=self.stream_type)
         return Reply(body=self.protocol.encode(reply, body))
+
+    @property
+    def stream_type(self) -> str:
+        return self.protocol.stream_type
 
 
 class Quiet(ThreadingHTTPServer):
