@@ -484,6 +484,7 @@ some_texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12
 @settings(max_examples=100)
 @given(some_texts, st.sampled_from(["auto", "none"]), st.integers(1, 9))
 @example("It is blue, I think.", "none", 1)
+@example('It says,"response": "b"', "none", 9)
 @example('{"actions": [[{"arguments": 1}]]}', "auto", 1)
 @example('{"actions": {"arguments": {}}, "response": 7}', "auto", 1)
 @example('{"actions": [{"tool": 1, "arguments": []}], "reasoning": {}}', "auto", 1)

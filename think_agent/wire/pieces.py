@@ -132,7 +132,7 @@ class JsonReader:
         elif sign in "}]":
             self._depth -= 1
             self._is_over = self._depth == 0
-        self._in_key = sign != ":"
+        self._in_key = sign != ":" and self._depth > 0
         if self._in_key:
             self._key = ""
 
