@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support import naive
@@ -31,7 +31,9 @@ from think_agent.messages import (
     MESSAGES,
     Assistant,
     Ended,
+    Paused,
     Started,
+    ToolCall,
     ToolResult,
     Verdict,
 )
@@ -213,7 +215,17 @@ def settled(messages: Sequence[Message]) -> list[Message]:
     return kept
 
 
+# Found: without a person, a call that a crash stopped is asked about, and so the run pauses.
+CALLS = ToolCall("", "add", {}), ToolCall("", "fail", {"n": 0})
+STOPPED_IN_A_CALL = World(
+    [Assistant(), Assistant(tool_calls=CALLS)],
+    {"force": "never", "think": THINK, "max_model_calls": 2},
+    person=False,
+)
+
+
 @settings(max_examples=40)
+@example(STOPPED_IN_A_CALL)
 @given(worlds)
 def test_stopped_after_any_message_a_run_ends_as_if_it_was_not(world):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -228,7 +240,9 @@ def test_stopped_after_any_message_a_run_ends_as_if_it_was_not(world):
                 continue  # a resume goes on from there
             if doubtful and not world.person:
                 assert found[0] == "needs_human"
-                assert kept(path) == said[:end]
+                *before, question = kept(path)
+                assert before == said[:end]
+                assert isinstance(question, Paused)
             else:
                 assert found == expected == ended(world.agent().resume, said[:end])
                 assert settled(kept(path)) == settled(said)
