@@ -17,11 +17,12 @@ same: the text is read again. The README of this folder says what is a tag, and 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.pieces import Splitter, marks
+from ..wire.pieces import Marks, Splitter, marks
 from .base import Dialect, Kind, Reader, joined
 
 
@@ -44,6 +45,15 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
+@cache  # they are compiled once, and not for each reply
+def _marks(names: Sequence[str]) -> Marks:
+    written = []
+    for name in names:
+        letters = [re.escape(letter) for letter in name]
+        written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
+    return marks(re.IGNORECASE, tag=written, code=["```", "`"])
+
+
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
@@ -56,11 +66,7 @@ class TagParser(Reader):
     _code = ""  # the backticks that opened the code we are in
 
     def __init__(self, tags: Tags = TAGS) -> None:
-        written = []
-        for name in (*tags.thinking, *tags.answer):
-            letters = [re.escape(letter) for letter in name]
-            written.append(["<", " ?", "(?:/ ?)?", *letters, " ?", ">"])
-        self._splitter = Splitter(marks(re.IGNORECASE, tag=written, code=["```", "`"]))
+        self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]

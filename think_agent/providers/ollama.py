@@ -84,13 +84,16 @@ class Ollama(Provider):
 
     def connect(self, arguments: Json, *, is_async: bool) -> Any:
         kind = ollama.AsyncClient if is_async else ollama.Client
-        return kind(
+        client = kind(
             self.url,
             timeout=self.timeout,
             # Without one the SDK would look for a key in the environment.
             headers={"authorization": f"Bearer {self.key}"},
             **arguments,
         )
+        # The whole address, so that it is parsed once and not for every request.
+        self._chat = client._client.build_request("POST", wire.PATH).url
+        return client
 
     # What the server says of its models.
 
@@ -204,8 +207,8 @@ class Ollama(Provider):
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         body = {**body, "stream": stream}
         if not stream:
-            return client._request(dict, "POST", wire.PATH, json=body)
-        request = client._client.build_request("POST", wire.PATH, json=body)
+            return client._request(dict, "POST", self._chat, json=body)
+        request = client._client.build_request("POST", self._chat, json=body)
         answer = client._client.send(request, stream=True)
         if isinstance(client, ollama.AsyncClient):
             return _async_pieces(answer)

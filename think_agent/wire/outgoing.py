@@ -117,9 +117,11 @@ def _sent(
         ids.add(call.id)
         calls.append(call)
         results.append(result)
-    if short_ids or not goes_back:
+    # `replace` takes longer than all the rest, so it is called only where something changes.
+    if tuple(calls) != reply.tool_calls:
         reply = replace(reply, tool_calls=tuple(calls))
-    if not goes_back:  # only OpenAI knows a commentary
+    is_foreign = reply.commentary or reply.native is not None
+    if is_foreign and not goes_back:  # only OpenAI knows a commentary
         reply = replace(reply, text=reply.words, commentary="", native=None)
     return [reply, *results]
 
