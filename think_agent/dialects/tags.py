@@ -177,4 +177,6 @@ tagged = Tagged
 
 def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
     """The reply with this thinking after its own, and with this text."""
+    if not thinking and answer == reply.text:  # most often; to copy a reply takes time
+        return reply
     return replace(reply, thinking=joined([reply.thinking, thinking]), text=answer)

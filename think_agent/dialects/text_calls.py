@@ -128,6 +128,8 @@ class Recovering(Dialect):
             if tool.name in not_run:
                 notice = f"a call of {tool.name} in the text of the reply was not run"
                 reply = noticed(reply, notice)
+        if rest == reply.text:
+            return reply
         return replace(reply, text=rest)
 
     def reader(self, request: Request) -> Reader | None:
