@@ -120,8 +120,8 @@ def _sent(
     # `replace` takes longer than all the rest, so it is called only where something changes.
     if tuple(calls) != reply.tool_calls:
         reply = replace(reply, tool_calls=tuple(calls))
-    is_foreign = reply.commentary or reply.native is not None
-    if is_foreign and not goes_back:  # only OpenAI knows a commentary
+    has_own_form = reply.commentary or reply.native is not None
+    if has_own_form and not goes_back:  # only OpenAI knows a commentary
         reply = replace(reply, text=reply.words, commentary="", native=None)
     return [reply, *results]
 
