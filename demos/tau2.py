@@ -27,8 +27,9 @@ from tau2.user.user_simulator import UserSimulator
 
 from think_agent import Message, NothingDone, Tool, ToolResult, Turn, User
 from think_agent.evaluation.trials import Check
-from think_agent.messages import THINK_NAME, pairs
+from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
+from think_agent.wire.outgoing import pairs
 
 STAND_INS: Mapping[str, Script] = {}
 ADVICE = """Before you change anything or answer, list the rules of the policy that apply, check

@@ -59,11 +59,11 @@ NAMES = {
 }
 
 
-# By the names of Measures. The design asks for 83,000 tokens of the package and 24,500 of the core;
-# what stands here is what is reached.
+# By the names of Measures. The design asks for 83,000 tokens of the package; what stands here is
+# what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 85_200,
+        "tokens": 84_960,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
@@ -72,7 +72,7 @@ AT_MOST: dict[str, dict[str, float]] = {
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 24_900,
+        "tokens": 24_500,
         "hidden": 34,
         "big": 5,
         "crowded": 1.0,

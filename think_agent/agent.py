@@ -25,7 +25,7 @@ from collections.abc import (
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Literal, get_args
+from typing import Generic, Literal, get_args
 
 from . import tools as toolbox
 from .errors import TranscriptError
@@ -133,6 +133,7 @@ class Agent(Generic[Data]):
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
+        _check_choice("force", force, get_args(Forcing))
         _check_choice("silence", silence, get_args(Silence))
         _check_choice("on_tool_error", on_tool_error, get_args(OnToolError))
         self.model = model
@@ -222,15 +223,13 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        with self._opened(transcript, _spoken(text)) as run:
-            return _last(run, on_event)
+        return _last(self._opened(transcript, _spoken(text)), on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        with await self._aopened(transcript, _spoken(text)) as run:
-            return await _alast(run, on_event)
+        return await _alast(await self._aopened(transcript, _spoken(text)), on_event)
 
     def resume(
         self,
@@ -245,8 +244,7 @@ class Agent(Generic[Data]):
         it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
         about another call, or no question waits.
         """
-        with self._opened(transcript, verdict) as run:
-            return _last(run, on_event)
+        return _last(self._opened(transcript, verdict), on_event)
 
     async def aresume(
         self,
@@ -256,8 +254,7 @@ class Agent(Generic[Data]):
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        with await self._aopened(transcript, verdict) as run:
-            return await _alast(run, on_event)
+        return await _alast(await self._aopened(transcript, verdict), on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
@@ -326,9 +323,7 @@ class Agent(Generic[Data]):
         """The tool's function or the check to be run, and how many seconds it may take."""
         if isinstance(asked, RunCheck):
             return partial(self._checks[asked.name], asked.turn), self._check_timeout
-        tool = self.tools.get(asked.call.name)
-        timeout = tool.timeout if tool else None
-        return toolbox.bound(self.tools, asked.call, asked.key), timeout
+        return toolbox.bound(self.tools, asked.call, asked.key)
 
     def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
@@ -346,26 +341,16 @@ class Agent(Generic[Data]):
             raise error
 
     async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
-        opened = partial(self._opened, transcript, said)
-        if not isinstance(transcript, (str, os.PathLike)):
-            return opened()
-
         import asyncio
 
         # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-        return await asyncio.to_thread(opened)
+        return await asyncio.to_thread(self._opened, transcript, said)
 
     def _opened(self, transcript: Saved | None, said: Said) -> Run:
         if isinstance(transcript, Transcript):
             return Run(self, transcript, said)
         if not isinstance(transcript, (str, os.PathLike)):
-            messages = list(transcript or ())
-            for message in messages:
-                if not isinstance(message, Message):
-                    raise TypeError(
-                        f"{message!r} is no message; pass outcome.transcript, or a path"
-                    )
-            return Run(self, Transcript(messages), said)
+            return Run(self, Transcript(transcript or ()), said)
         resumes = not isinstance(said, User)
         if resumes and not os.path.exists(transcript):  # a mistyped path makes no file
             raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
@@ -380,7 +365,9 @@ class Agent(Generic[Data]):
 
         One run at a time. Raises TranscriptError if the file cannot be used.
         """
-        return TranscriptFile(path, self.made_of(), now=self.now(), is_held=True)
+        file = TranscriptFile(path, self.made_of(), now=self.now())
+        file.is_held = True
+        return file
 
     def made_of(self) -> Json:
         """What the model is told. It goes into the first line of a transcript: a reader can show
@@ -398,9 +385,7 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
     if approve is not None and not callable(approve):
         raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
-    if think is None:
-        return
-    if not isinstance(think, Tool) or think.name != THINK_NAME:
+    if think is not None and getattr(think, "name", "") != THINK_NAME:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
@@ -416,7 +401,7 @@ def _spoken(text: str) -> User:
 
 
 def _last(run: Run, on_event: OnEvent) -> Outcome:
-    with closing(run.events(streamed=on_event is not None)) as events:
+    with run, closing(run.events(streamed=on_event is not None)) as events:
         for event in events:
             if on_event:
                 _watch(on_event, event)
@@ -425,10 +410,11 @@ def _last(run: Run, on_event: OnEvent) -> Outcome:
 
 
 async def _alast(run: Run, on_event: OnEvent) -> Outcome:
-    async with aclosing(run.aevents(streamed=on_event is not None)) as events:
-        async for event in events:
-            if on_event:
-                _watch(on_event, event)
+    with run:
+        async with aclosing(run.aevents(streamed=on_event is not None)) as events:
+            async for event in events:
+                if on_event:
+                    _watch(on_event, event)
     assert isinstance(event, Outcome)
     return event
 
@@ -466,7 +452,7 @@ def _carrying(tool: Tool) -> Tool:
 
 def _described(tool: Tool) -> Json:
     """A tool as it is in the first line of a transcript. What is not set is left out."""
-    described: dict[str, Any] = {}
+    described: Json = {}
     for name in ("name", "description", "parameters", *toolbox.GUARDS):
         value = getattr(tool, name)
         if value:

@@ -15,12 +15,8 @@ A message is one line, says what to do next, and never holds a secret. The mista
 not here (they go back to it as tool results), and neither is FileError.
 """
 
-from typing import TYPE_CHECKING
-
+from .messages import Message
 from .text import sanitize
-
-if TYPE_CHECKING:
-    from .messages import Message
 
 
 class ModelError(Exception):
@@ -32,7 +28,7 @@ class ModelError(Exception):
     later. `transcript`: the messages of the run that this error stopped.
     """
 
-    transcript: "tuple[Message, ...]" = ()
+    transcript: tuple[Message, ...] = ()
 
     def __init__(
         self,

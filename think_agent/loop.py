@@ -87,6 +87,13 @@ class AskHuman:
     remark: str = ""
     as_new: ToolCall | None = None
 
+    @property
+    def call_id(self) -> str:
+        """The id of `call`; empty if there is none."""
+        if self.call is None:
+            return ""
+        return self.call.id
+
 
 @dataclass(frozen=True)
 class Check:

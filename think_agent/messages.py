@@ -14,7 +14,6 @@ Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, get_args
@@ -330,15 +329,3 @@ def take_answered(open_calls: deque[ToolCall], result: ToolResult) -> ToolCall |
             open_calls.remove(call)
             return call
     return None
-
-
-def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
-    """Every message, each with the call that it answers. None: it answers no call."""
-    open_calls: deque[ToolCall] = deque()
-    for message in messages:
-        call = None
-        if isinstance(message, Assistant):
-            open_calls = deque(message.tool_calls)
-        elif isinstance(message, ToolResult):
-            call = take_answered(open_calls, message)
-        yield message, call

@@ -9,6 +9,7 @@ To use a model of your own, subclass Model and write `complete`.
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import inf
 
 from .messages import Assistant, Json, Spoken, ToolChoice
 from .streaming import Delta
@@ -20,9 +21,9 @@ class Request:
     """One question to a model: the messages, and the tools that it may call.
 
     `output_schema` asks for an answer that is JSON of that schema. A reply is cut at the `deadline`
-    (a point in time, by `time.monotonic`) and at `max_output_tokens`. A request can lower the
-    model's own limit of tokens, but not raise it. `left_out`: earlier messages that are not sent
-    (`keep_turns`).
+    (a point in time, by `time.monotonic`; infinity for none) and at `max_output_tokens`. A request
+    can lower the model's own limit of tokens, but not raise it. `left_out`: earlier messages that
+    are not sent (`keep_turns`).
     """
 
     messages: Sequence[Spoken]
@@ -31,7 +32,7 @@ class Request:
     tool_choice: ToolChoice = "auto"
     system: str = ""
     output_schema: Json | None = None
-    deadline: float | None = None
+    deadline: float = inf
     max_output_tokens: int | None = None
     left_out: Sequence[Spoken] = ()
 

@@ -14,10 +14,13 @@ from .policies.forcing import honored, not_honored
 from .turn import Turn
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn) -> Assistant:
-    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it."""
+def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
+    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it; `at`
+    is its time stamp.
+    """
     return replace(
         reply,
+        at=at,
         tool_calls=with_ids(reply.tool_calls, turn),
         tool_choice=choice,
         enforced=_enforced(reply, choice),
@@ -53,11 +56,9 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
     return tuple(named)
 
 
-def notices(reply: Assistant, ignored: int) -> Iterator[str]:
-    """What a watcher should know about a reply. `ignored`: how many replies before it ignored their
-    tool choice.
-    """
+def notices(reply: Assistant, turn: Turn) -> Iterator[str]:
+    """What a watcher should know about a reply, the last one of `turn`."""
     if reply.notice:
         yield reply.notice
     if reply.is_usable and not honored(reply.tool_choice, reply):
-        yield not_honored(reply.tool_choice, reply, ignored)
+        yield not_honored(reply.tool_choice, reply, turn.history.ignored)

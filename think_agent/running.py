@@ -19,7 +19,6 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Any, Protocol, TypeVar, cast
 
 from .errors import TranscriptError
@@ -261,13 +260,13 @@ class Run:
     def _ask_model(self, step: CallModel) -> Work:
         if step.say:
             yield self._record(step.say)
-        ignored = self.turn.history.ignored
         reply = yield self._request(step.tool_choice)
         if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
-        reply = self._record(received(reply, step.tool_choice, self.turn))
+        now = self._performer.now()
+        reply = self._record(received(reply, step.tool_choice, self.turn, now))
         yield reply
-        for notice in notices(reply, ignored):
+        for notice in notices(reply, self.turn):
             yield Notice(notice)
 
     def _request(self, choice: ToolChoice) -> Request:
@@ -276,9 +275,6 @@ class Run:
         is_closing = choice == "none"
         shown = self.turn.history.recent(performer.keep_turns)
         tokens, seconds = performer.limits.of_reply(self.turn, is_closing=is_closing)
-        deadline = None
-        if seconds < inf:
-            deadline = time.monotonic() + seconds
         output_schema = None
         if performer.answer and is_closing:
             output_schema = performer.answer.schema
@@ -290,7 +286,7 @@ class Run:
             tool_choice=choice,
             system=performer.instructions,
             output_schema=output_schema,
-            deadline=deadline,
+            deadline=time.monotonic() + seconds,
             max_output_tokens=tokens,
             left_out=tuple(self.turn.history.spoken[: -len(shown)]),
         )
@@ -370,7 +366,8 @@ class Run:
         was_over = turn.ended is not None  # resumed after its end
         if done.exit == "needs_human":
             if not turn.paused:
-                yield self._record(_pause(done))
+                call_id = done.question.call_id if done.question else ""
+                yield self._record(Paused(done.answer, call_id))
         elif not was_over:
             is_said = turn.last_words == done.answer
             yield self._record(Ended(done.exit, "" if is_said else done.answer))
@@ -425,12 +422,6 @@ def _taken(work: Work, event: Event) -> Event:
     if not isinstance(event, Message):
         return event
     return cast(Event, work.send(event))
-
-
-def _pause(done: Done) -> Paused:
-    if done.question is None or done.question.call is None:
-        return Paused(done.answer)
-    return Paused(done.answer, done.question.call.id)
 
 
 def _with_number(message: Spoken) -> Spoken:

@@ -73,7 +73,7 @@ def arguments_model(
         __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
         **model_fields,
     )
-    return model, inline_refs(model.model_json_schema())
+    return model, transformed(model.model_json_schema(), _without_title)
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -137,29 +137,19 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
 
     def follow(node: Json, inside: tuple[str, ...]) -> Any:
         beside = dict(node)
-        ref = beside.pop("$ref")
-        if ref not in inside:
-            return walk(_resolved(ref, schema) | beside, (*inside, ref))
-        if recursive is None:
-            kind = ref.rpartition("/")[2]
-            raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
-        return recursive
+        ref = beside.pop("$ref")  # such as `#/$defs/Address`
+        if ref in inside:
+            if recursive is None:
+                kind = ref.rpartition("/")[2]
+                raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
+            return recursive
+        found = schema
+        for key in ref.split("/")[1:]:
+            found = found[key]
+        return walk(found | beside, (*inside, ref))
 
     inlined: Json = walk(schema, ())
     return inlined
-
-
-def _resolved(ref: str, root: Json) -> Json:
-    """The schema to which a reference such as `#/$defs/Address` points."""
-    node = root
-    for key in ref.split("/")[1:]:
-        node = node[key]
-    return node
-
-
-def inline_refs(schema: Json) -> Json:
-    """`schema` without references and titles. Raises TypeError for a recursive type."""
-    return transformed(schema, _without_title)
 
 
 def _without_title(node: Json) -> Json:

@@ -8,10 +8,7 @@ Rule 2: there are five kinds, so that each can be shown or hidden: native `think
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from .messages import CARRIED, THINK_NAME
-from .text import json_text
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +31,3 @@ class Notice:
     """Something that a watcher of the run should know, such as a tool choice that was ignored."""
 
     text: str
-
-
-def whole_call(name: str, arguments: Any, index: int = 0) -> list[Delta]:
-    """The Deltas of a call that arrived in one piece."""
-    if name == THINK_NAME and isinstance(arguments, dict):
-        return [Delta("thought", str(arguments.get(CARRIED, "")), name, index)]
-    if not isinstance(arguments, str):
-        arguments = json_text(arguments)
-    return [Delta("call", arguments, name, index)]

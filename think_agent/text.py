@@ -7,7 +7,6 @@ Rule 2: text from outside comes in only through `well_formed`. It replaces lone 
 """
 
 import json
-import unicodedata
 
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
@@ -16,6 +15,8 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
     """`text` with control, format and other invisible characters written out, except `keep`."""
     if text.isprintable():
         return text
+    import unicodedata  # late: most text is printable
+
     kept = keep + JOINERS
     shown = []
     for char in text.replace("\r\n", "\n"):

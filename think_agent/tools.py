@@ -275,20 +275,21 @@ def _unbound(tool: Tool, arguments: Json) -> str:
     return ""
 
 
-def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> Function:
-    """The call, ready to be made: a function without arguments. If the call cannot be made, that
-    function raises ModelMistake. `key` is the idempotency key, for a tool that takes one.
+def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> tuple[Function, float | None]:
+    """The call, ready to be made: a function without arguments, and how many seconds it may take.
+    If the call cannot be made, that function raises ModelMistake. `key` is the idempotency key, for
+    a tool that takes one.
     """
     try:
         arguments = _fitted(tools, request)
     except ModelMistake as mistake:
-        return partial(_raise, mistake)
+        return partial(_raise, mistake), None
     if isinstance(arguments, pydantic.BaseModel):
         arguments = named(arguments)
     tool = tools[request.name]
     if tool.takes_key:
         arguments[KEY] = key
-    return partial(tool.get_function(), **arguments)
+    return partial(tool.get_function(), **arguments), tool.timeout
 
 
 def _raise(mistake: ModelMistake) -> NoReturn:

@@ -81,12 +81,9 @@ class TranscriptFile(Transcript):
     with the header of an old one. Raises TranscriptError if the file cannot be used.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], made_of: Json, *, now: str, is_held: bool = False
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
         super().__init__()
         self.path: str = os.fspath(path)
-        self.is_held = is_held
         self._header: Json | None = None  # to be written before the next message
         self._pid = os.getpid()
         self._file = _open(self.path)
@@ -143,8 +140,9 @@ class TranscriptFile(Transcript):
         if lines and not _is_json(lines[-1]):
             torn = lines.pop()
         header = self._read(lines)
-        if header is None and not HEADER.startswith(torn[: len(HEADER)]):
-            raise self._foreign()
+        is_begun = not lines and HEADER.startswith(torn[: len(HEADER)])
+        if header is None and not is_begun:
+            raise TranscriptError(f"{self.path}, line 1: not a transcript; choose another file")
         try:  # the file is changed only now, after all of it could be read
             if torn:
                 self._file.truncate(len(data) - len(torn))
@@ -156,31 +154,27 @@ class TranscriptFile(Transcript):
         return header
 
     def _read(self, lines: list[bytes]) -> Json | None:
-        """Read the messages. Returns the last header, or None if there is none."""
+        """Read the messages. Returns the last header, or None if the first line is none."""
         header: Json | None = None
         for number, line in enumerate(lines, 1):
             try:
                 record = _json_object(line)
                 if record.get("type") == "transcript":
-                    header = self._checked_header(record)
-                    continue
-                if header is None:
-                    raise self._foreign()
-                super().append(from_json(record))
+                    header = record
+                    self._check_version(record.get("version"))
+                elif header is None:
+                    return None
+                else:
+                    super().append(from_json(record))
             except (ValueError, RecursionError) as error:
                 problem = f"{self.path}, line {number}: cannot be read ({error})"
                 raise TranscriptError(f"{problem}; repair it or restore a copy") from error
         return header
 
-    def _checked_header(self, record: Json) -> Json:
-        version = record.get("version")
+    def _check_version(self, version: object) -> None:
         if version != VERSION:
             problem = f"it is of version {version!r}, this kit reads version {VERSION}"
             raise TranscriptError(f"{self.path}, line 1: {problem}; begin another transcript")
-        return record
-
-    def _foreign(self) -> TranscriptError:
-        return TranscriptError(f"{self.path}, line 1: not a transcript; choose another file")
 
     def _unwritable(self, problem: object) -> TranscriptError:
         return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")

@@ -16,7 +16,7 @@ Rule 4: `add` costs the same, however long the transcript is.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from .checks import Checks
@@ -229,9 +229,7 @@ class Turn:
         because others hold it.
         """
         self.history.starts.append(len(self.history.spoken))
-        fresh = Turn(self.history, request)
-        for fact in fields(Turn):
-            setattr(self, fact.name, getattr(fresh, fact.name))
+        vars(self).update(vars(Turn(self.history, request)))
 
     def _take_call(self, message: Message) -> ToolCall | None:
         """The call that a message is about: a result answers it, a start or a verdict precedes it.

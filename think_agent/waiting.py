@@ -30,7 +30,7 @@ class TookTooLong(Exception):
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
     """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
-    if timeout is not None or inspect.iscoroutinefunction(function):
+    if timeout is not None:
         return _settle_in_background(_outcome(function), timeout)
     try:
         value = function()

@@ -19,9 +19,10 @@ from typing import Any
 
 from demos.refund.shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
-from think_agent.messages import THINK_NAME, Spoken, pairs
+from think_agent.messages import THINK_NAME, Spoken
 from think_agent.testing import think
 from think_agent.think import has_signal, without
+from think_agent.wire.outgoing import pairs
 
 LABEL = "[scripted stand-in, no language model]"
 MANAGER_PRESENT = "a manager is present"

@@ -10,9 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from think_agent import Message, Outcome, Source, ToolResult
+from think_agent import Message, Outcome, Source, Turn
 from think_agent.cli import RunView
-from think_agent.messages import pairs
 from think_agent.running import Event
 from think_agent.tools import signature
 
@@ -39,9 +38,9 @@ class Decisions(BaseModel):
 def in_lines(answer: Decisions, transcript: Iterable[Message]) -> Iterator[str]:
     """The answer for a terminal: the text, and the calls on which each decision stands."""
     calls = {}
-    for message, call in pairs(transcript):
-        if isinstance(message, ToolResult) and call:
-            calls[str(message.number)] = signature(call)
+    for turn in Turn.all(transcript):
+        for action in turn.actions:
+            calls[str(action.result.number)] = signature(action.call)
     yield answer.says
     for decided in answer.decisions:
         yield f"{decided.order_id}: {decided.decision} ({decided.why})"

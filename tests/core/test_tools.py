@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 def called(tools: dict[str, Tool], request: ToolCall) -> ToolResult:
     made = tools.get(request.name)
-    settled = settle(bound(tools, request, ""), made.timeout if made else None)
+    settled = settle(*bound(tools, request, ""))
     return as_result(made, request, settled, 20_000)
 
 
@@ -69,7 +69,7 @@ def ask(made: Tool, /, **arguments) -> ToolResult:
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    work = asettle(bound({made.name: made}, request, ""), made.timeout)
+    work = asettle(*bound({made.name: made}, request, ""))
     settled = asyncio.run(asyncio.wait_for(work, 60))
     return as_result(made, request, settled, 20_000)
 

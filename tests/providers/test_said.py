@@ -178,7 +178,7 @@ def test_signed_thinking_goes_back_in_another_process_but_not_to_another_model(w
         talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), User("And now?")]
         for name, thoughts in (("claude-haiku-5-5", 1), ("claude-opus-5-5", 0)):
             with talking("anthropic", thinking=ADAPTIVE, model=name) as (_, other):
-                other.client.base_url = server.url
+                other.url = server.url
                 assert ASK["plain"](other, replace(ASKED, messages=talk)).text == "It is due."
             assert thoughts_in(server.requests[-1]) == thoughts
 

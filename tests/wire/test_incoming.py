@@ -11,7 +11,7 @@ from think_agent.streaming import Delta
 from think_agent.wire.incoming import arguments_of, checked_delta, checked_reply, count
 
 WIRE = Path(think_agent.wire.__file__).parent
-ROOT = {"errors", "messages", "model", "streaming", "text", "tools"}
+ROOT = {"errors", "messages", "model", "streaming", "text", "think", "tools"}
 STANDARD = {
     "collections",
     "collections.abc",

@@ -223,19 +223,20 @@ class _Builder:
                     self._answer(call, entry)
                     return
 
+        if isinstance(entry, Assistant):
+            self._leave_open()
+        if isinstance(entry, MESSAGES):
+            self._reading.add(entry)
         turn = self.turns[-1]
         match entry:
             case User(kind="person"):
                 turn.request = entry
             case Assistant(tool_calls=calls):
-                self._leave_open()
                 notes = list(self._of_reply(entry))
                 self._open = [self._call(call) for call in calls]
                 turn.entries.append(Step(len(self._speakers), entry, notes, list(self._open)))
             case _ if not isinstance(entry, Ended):
                 turn.entries.append(_in_words(entry))
-        if isinstance(entry, MESSAGES):
-            self._reading.add(entry)
 
     def _begin(self, entry: Entry) -> None:
         """A person's message begins a turn. Any other message reopens a turn that has ended."""
@@ -256,7 +257,7 @@ class _Builder:
         if self._speakers and self._speakers[-1] != speaker:
             yield Note(f"from here on: {speaker or 'another model'}")
         self._speakers.append(speaker)
-        for text in notices(reply, self._reading.history.ignored):
+        for text in notices(reply, self._reading):
             yield Note(text, kind="warning")
         if reply.stop_reason == "malformed":
             yield Note(f"The reply could not be read: {reply.mistake}", kind="warning")

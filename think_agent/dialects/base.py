@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
+from ..wire.incoming import whole_call
 from ..wire.pieces import JsonReader, Splitter
 
 
@@ -131,7 +132,7 @@ class Dialect(Wrapper):
                 if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
                         if call.name != THINK_NAME or "thought" not in reader.texts:
-                            yield from whole_call(call.name, call.arguments, number)
+                            yield whole_call(call, number)
                 yield reply
             case _:  # another Delta, or a Notice
                 yield event

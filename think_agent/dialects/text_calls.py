@@ -115,7 +115,7 @@ class Recovering(Dialect):
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if not (reply.is_usable and may_call(request)):
+        if not reply.text or not reply.is_usable or not may_call(request):
             return reply
         calls, rest = read_calls(reply.text, request.tools)
         not_run = NAMED.findall(rest)

@@ -25,14 +25,13 @@ from ..messages import (
     ToolResult,
     User,
     from_json,
-    pairs,
     to_json,
 )
 from ..model import Model, Request
 from ..text import json_text
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
-from ..wire.outgoing import sendable
+from ..wire.outgoing import pairs, sendable
 from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 

@@ -97,7 +97,7 @@ class DurableAgent(Agent):
             assert isinstance(message, Message)
             now = utc_now()
             if isinstance(asked, Request) and isinstance(message, Assistant):
-                message = received(message, asked.tool_choice, self._run.turn)  # rule 1
+                message = received(message, asked.tool_choice, self._run.turn, now)  # rule 1
             return lines([replace(message, at=now)])[0]
 
         try:

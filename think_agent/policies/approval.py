@@ -116,13 +116,12 @@ def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
     """The person's answer as a message. It says to which call, and with which arguments. Raises
     TypeError if the answer does not fit the question.
     """
-    call_id = asked.call.id if asked.call else ""
     if isinstance(answer, bool):
         answer = Verdict("yes" if answer else "no")
-    if not isinstance(answer, Verdict) or answer.call_id not in ("", call_id):
+    if not isinstance(answer, Verdict) or answer.call_id not in ("", asked.call_id):
         kind = type(answer).__name__
         raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
-    answer = replace(answer, call_id=call_id, reason=well_formed(answer.reason))
+    answer = replace(answer, call_id=asked.call_id, reason=well_formed(answer.reason))
     if asked.call is None or answer.decision != "yes":
         return replace(answer, new=False)
     if answer.new and asked.as_new:

@@ -15,6 +15,7 @@ from ..messages import THINK_NAME, Assistant, Force, ToolChoice
 from ..turn import Turn
 
 Forcing = Literal["never", "first", "always"]
+MOST_IGNORED = 2  # tool choices in a row
 
 
 def force(when: Forcing) -> Policy:
@@ -33,7 +34,6 @@ def force(when: Forcing) -> Policy:
             return force_always
         case "never":
             return as_planned
-    raise ValueError(f"force={when!r}: use 'never', 'first' or 'always'")
 
 
 def as_planned(step: Step, turn: Turn) -> Step:
@@ -58,7 +58,7 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 def stop_asking(step: Step, turn: Turn) -> Step:
     """After two in a row that a host has ignored, no more are asked for: they do nothing."""
-    if is_free(step) and turn.history.ignored >= 2:
+    if is_free(step) and turn.history.ignored >= MOST_IGNORED:
         return replace(step, tool_choice="auto")
     return step
 
@@ -76,9 +76,9 @@ def honored(choice: ToolChoice, reply: Assistant) -> bool:
     return True
 
 
-def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
+def not_honored(choice: ToolChoice, reply: Assistant, ignored: int) -> str:
     """What a watcher should know about a reply that did not do what its tool choice asked.
-    `before`: how many replies before it ignored theirs.
+    `ignored`: how many in a row ignored theirs, with this one.
     """
     if choice == "none":
         return f"{reply.model} called tools in its final reply; they were not run."
@@ -88,6 +88,6 @@ def not_honored(choice: ToolChoice, reply: Assistant, before: int) -> str:
     if reply.enforced == "prompt":
         return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
     told = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
-    if before == 1:
+    if ignored == MOST_IGNORED:
         told += " From now on it is not asked any more."
     return told

@@ -132,9 +132,8 @@ class Endpoint(Model):
 
     def to_wire(self, request: Request) -> Json:
         """The request as the provider's JSON."""
-        settings = self.settings.bounded(request.max_output_tokens)
         body: Json = self.wire.to_wire(  # rule 3: for this host
-            request, self.model, settings, host=self.host, **self.options
+            request, self.model, self.settings, host=self.host, **self.options
         )
         return body
 

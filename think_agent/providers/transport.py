@@ -30,14 +30,12 @@ class Trip:
     an SDK has left open is closed.
     """
 
-    deadline: float | None = None
+    deadline: float = inf
     response: Any = None
 
     @property
     def left(self) -> float:
         """The seconds until the deadline."""
-        if self.deadline is None:
-            return inf
         return self.deadline - monotonic()
 
     def check(self) -> float:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from ..errors import ModelError
 from ..messages import Assistant, ToolCall
 from ..model import Model, Request
-from ..streaming import Delta, whole_call
+from ..streaming import Delta
 from ..text import shorten
+from ..wire.incoming import deltas_of
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
 Reply = object
@@ -55,8 +56,11 @@ class ScriptedModel(Model):
         return replace(reply, provider=provider, model=model)
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        """The reply, word by word."""
         reply = self.complete(request)
-        yield from _word_by_word(reply)
+        for delta in deltas_of(reply):
+            for word in WORDS.findall(delta.text):
+                yield replace(delta, text=word)
         yield reply
 
     async def astream(self, request: Request) -> AsyncIterator[Delta | Assistant]:
@@ -80,17 +84,3 @@ class ScriptedModel(Model):
         raise TypeError(
             f"{reply!r} is no reply: use a text, a call, a tuple of calls, or an Assistant"
         )
-
-
-def _word_by_word(reply: Assistant) -> Iterator[Delta]:
-    """The Deltas of a reply, word by word."""
-    whole = [
-        Delta("thinking", reply.thinking),
-        Delta("commentary", reply.commentary),
-        Delta("answer", reply.text),
-    ]
-    for number, call in enumerate(reply.tool_calls):
-        whole += whole_call(call.name, call.arguments, number)
-    for delta in whole:
-        for word in WORDS.findall(delta.text):
-            yield replace(delta, text=word)

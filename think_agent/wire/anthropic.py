@@ -79,7 +79,7 @@ def to_wire(
     body = filled(
         model=model,
         # The API requires a bound, and it must be above the budget for thinking.
-        max_tokens=max(settings.max_output_tokens or 0, thinking.get("budget_tokens", 0) + 1),
+        max_tokens=max(settings.output_of(request), thinking.get("budget_tokens", 0) + 1),
         system=system,
         messages=messages,
         tools=tools,
@@ -206,7 +206,8 @@ def from_wire(response: Json) -> Assistant:
         written_tokens=written,
         reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
     )
-    reply = Assistant(
+    why = details.get("category"), details.get("explanation")
+    return Assistant(
         text_of(blocks),
         text_of(blocks, "thinking"),
         tuple(calls),
@@ -214,9 +215,8 @@ def from_wire(response: Json) -> Assistant:
         model=response.get("model", ""),
         native={"content": content},
         signed=any(signatures),
+        **ended(calls, usage, response.get("stop_reason"), STOPPED, *why),
     )
-    reason = response.get("stop_reason")
-    return ended(reply, reason, STOPPED, details.get("category"), details.get("explanation"))
 
 
 class Fold:

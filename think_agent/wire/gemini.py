@@ -9,8 +9,6 @@ Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its fi
 Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
-from dataclasses import replace
-
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
@@ -54,7 +52,7 @@ def to_wire(
     With `strict`, the sampler keeps to the schemas of the tools.
     """
     generation = filled(
-        maxOutputTokens=settings.max_output_tokens,
+        maxOutputTokens=settings.output_of(request),
         temperature=settings.temperature,
         seed=settings.seed,
         responseJsonSchema=request.output_schema,
@@ -154,8 +152,9 @@ def from_wire(response: Json) -> Assistant:
     said = _said(parts)
     reason = candidate.get("finishReason")
     mistake = candidate.get("finishMessage", "")
+    text = said.text
     if reason == "MALFORMED_FUNCTION_CALL":
-        said = replace(said, text="")  # it may be part of the call
+        text = ""  # it may be part of the call
 
     counts = response.get("usageMetadata")
     thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
@@ -165,15 +164,17 @@ def from_wire(response: Json) -> Assistant:
         cached_tokens=count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-    reply = replace(
-        said,
+    return Assistant(
+        text,
+        said.thinking,
+        said.tool_calls,
         mistake=mistake,
         usage=usage,
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
+        **ended(said.tool_calls, usage, reason, STOPPED, reason, mistake),
     )
-    return ended(reply, reason, STOPPED, reason, mistake)
 
 
 def _said(parts: list[Json]) -> Assistant:

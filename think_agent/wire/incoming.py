@@ -8,12 +8,15 @@ Rule 2: a reply is whole unless its stop reason is known to mean something else 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
-from ..messages import COMPLETE, Assistant, Json, Usage, from_json, to_json
-from ..streaming import Delta, whole_call
+from ..messages import COMPLETE, THINK_NAME, Assistant, Json, ToolCall, Usage, from_json, to_json
+from ..streaming import Delta
 from ..text import json_text, well_formed
+from ..think import thought
 from .json_reading import json_value, read_back
 
 ASKS_FOR_TOOLS = ("tool_calls", "tool_call", "tool_use")  # stop reasons
@@ -47,15 +50,16 @@ def checked_reply(reply: Assistant, **more: str | None) -> Assistant:
     return cast(Assistant, from_json(record))
 
 
-def ended(reply: Assistant, reason: Any, reasons: dict[str, str], *why: str | None) -> Assistant:
-    """`reply`, and how it ended. `reasons` says what each known stop reason means. The calls of an
-    incomplete reply may not run. `why` it was refused: the provider's category and words, as far as
-    it gives them.
+def ended(
+    calls: Sequence[ToolCall], usage: Usage, reason: Any, reasons: Json, *why: str | None
+) -> Json:
+    """How a reply with these calls and this usage ended, as fields of it. `reasons` says what each
+    known stop reason means. The calls of an incomplete reply may not run. `why` it was refused: the
+    provider's category and words, as far as it gives them.
     """
-    calls = reply.tool_calls
     if reason in ASKS_FOR_TOOLS and not calls:  # the server announces a call that is not there
-        return replace(reply, stop_reason="malformed")
-    unknown = "end_turn" if _is_complete(reply, reason) else "incomplete"
+        return {"stop_reason": "malformed"}
+    unknown = "end_turn" if _is_complete(calls, usage, reason) else "incomplete"
     stop_reason = reasons.get(str(reason), unknown)
     cause = ""
     if stop_reason == "incomplete":
@@ -66,14 +70,14 @@ def ended(reply: Assistant, reason: Any, reasons: dict[str, str], *why: str | No
             cause = f"{ASK_FOR_NOTES} ({cause})"
     elif calls and stop_reason in COMPLETE:
         stop_reason = "tool_use"
-    return replace(reply, stop_reason=stop_reason, cause=cause)
+    return {"stop_reason": stop_reason, "cause": cause}
 
 
-def _is_complete(reply: Assistant, reason: Any) -> bool:
+def _is_complete(calls: Sequence[ToolCall], usage: Usage, reason: Any) -> bool:
     """Did the whole reply come, whose stop reason does not tell (rule 2)?"""
-    if reason == BROKEN_OFF or reply.usage == Usage():
+    if reason == BROKEN_OFF or usage == Usage():
         return False
-    return all(isinstance(call.arguments, dict) for call in reply.tool_calls)
+    return all(isinstance(call.arguments, dict) for call in calls)
 
 
 def first_choice(choices: list[Json] | None) -> Json:
@@ -91,6 +95,8 @@ def arguments_of(value: Json | str | None) -> Json | str:
     if not value or value == "null":  # as Groq writes that there are no arguments
         return {}
     if isinstance(value, dict):
+        with suppress(ValueError, RecursionError):
+            return cast(Json, read_back(value))
         value = json_text(value)
     found = json_value(value)
     if isinstance(found, dict):
@@ -100,11 +106,25 @@ def arguments_of(value: Json | str | None) -> Json | str:
 
 def deltas_of(part: Assistant, first: int = 0) -> list[Delta]:
     """What a watcher may see of a part of a reply. Its calls are numbered from `first` on."""
-    deltas = [Delta("thinking", part.thinking), Delta("answer", part.text)]
+    deltas = [
+        Delta("thinking", part.thinking),
+        Delta("commentary", part.commentary),
+        Delta("answer", part.text),
+    ]
     deltas = [delta for delta in deltas if delta.text]
     for number, call in enumerate(part.tool_calls, first):
-        deltas += whole_call(call.name, call.arguments, number)
+        deltas.append(whole_call(call, number))
     return deltas
+
+
+def whole_call(call: ToolCall, index: int) -> Delta:
+    """The Delta of a call that arrived in one piece."""
+    if call.name == THINK_NAME and isinstance(call.arguments, dict):
+        return Delta("thought", thought(call), call.name, index)
+    arguments = call.arguments
+    if not isinstance(arguments, str):
+        arguments = json_text(arguments)
+    return Delta("call", arguments, call.name, index)
 
 
 def count(usage: Any, *path: str) -> int:

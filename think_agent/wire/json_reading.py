@@ -20,7 +20,10 @@ def read_back(value: Any, lone: str = "replace") -> Any:
     """`value` as a strict reader reads it from JSON; `lone` as for `well_formed`. Raises ValueError
     or RecursionError for NaN, infinity, and more than 200 levels.
     """
-    text = well_formed(json_text(value), lone)
+    try:  # this takes a third of the time of json
+        text = pydantic_core.to_json(value, inf_nan_mode="constants").decode()
+    except ValueError:  # there is a lone surrogate
+        text = well_formed(json_text(value), lone)
     return pydantic_core.from_json(text, allow_inf_nan=False)  # rule 1
 
 

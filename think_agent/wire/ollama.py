@@ -64,7 +64,7 @@ def to_wire(
         messages=messages,
         options=filled(
             num_ctx=num_ctx,
-            num_predict=settings.max_output_tokens,
+            num_predict=settings.output_of(request),
             temperature=settings.temperature,
             seed=settings.seed,
         ),
@@ -95,25 +95,28 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     message = response["message"]
-    reply = Assistant(
-        message.get("content") or "",
-        message.get("thinking") or "",
-        function_calls(message),
-        usage=Usage(
-            count(response, "prompt_eval_count"),
-            count(response, "eval_count"),
-            count(response, "prompt_eval_cached_count"),
-        ),
-        model=response.get("model", ""),
-        native={"role": "assistant", "content": "", **filled(**message)},
+    text = message.get("content") or ""
+    calls = function_calls(message)
+    usage = Usage(
+        count(response, "prompt_eval_count"),
+        count(response, "eval_count"),
+        count(response, "prompt_eval_cached_count"),
     )
     reason = response.get("done_reason") or "stop"
-    is_empty = not (reply.text.strip() or reply.tool_calls)
-    if is_empty and reply.usage.output_tokens > 1 and reason == "stop":
+    is_empty = not (text.strip() or calls)
+    if is_empty and usage.output_tokens > 1 and reason == "stop":
         reason = "swallowed"
     if not response.get("done"):
         reason = STOPPED
-    return ended(reply, reason, REASONS)
+    return Assistant(
+        text,
+        message.get("thinking") or "",
+        calls,
+        usage=usage,
+        model=response.get("model", ""),
+        native={"role": "assistant", "content": "", **filled(**message)},
+        **ended(calls, usage, reason, REASONS),
+    )
 
 
 class Fold:

@@ -83,7 +83,7 @@ def to_wire(
         ],
         tool_choice=choice,
         response_format=form,
-        **{max_name: settings.max_output_tokens},
+        **{max_name: settings.output_of(request)},
     )
 
 
@@ -96,15 +96,17 @@ def from_wire(response: Json) -> Assistant:
     message = _plain(choice.get("message") or {})  # Azure leaves out what it has filtered
     if "refusal" in message:
         reason = "content_filter"
-    reply = Assistant(
+    calls = function_calls(message)
+    usage = openai_usage(response.get("usage"), "prompt", "completion")
+    return Assistant(
         *_texts(message),
-        function_calls(message),
-        usage=openai_usage(response.get("usage"), "prompt", "completion"),
+        calls,
+        usage=usage,
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
+        **ended(calls, usage, reason, STOPPED, message.get("refusal")),
     )
-    return ended(reply, reason, STOPPED, message.get("refusal"))
 
 
 def _plain(message: Json) -> Json:

@@ -48,7 +48,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         model=model,
         input=_input(request, host),
         store=False,  # rule 1
-        max_output_tokens=max(settings.max_output_tokens or 0, LEAST_OUTPUT),
+        max_output_tokens=max(settings.output_of(request), LEAST_OUTPUT),
         temperature=settings.temperature,
         instructions=request.system,
         tools=tools,
@@ -137,18 +137,19 @@ def from_wire(response: Json) -> Assistant:
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
     if refusal:
         reason = "content_filter"
-    reply = Assistant(
+    usage = openai_usage(response.get("usage"), "input", "output")
+    return Assistant(
         text + refusal,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        usage=openai_usage(response.get("usage"), "input", "output"),
+        usage=usage,
         model=response.get("model", ""),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
+        **ended(calls, usage, reason, STOPPED, refusal),
     )
-    return ended(reply, reason, STOPPED, refusal)
 
 
 def _thoughts(item: Json) -> list[str]:

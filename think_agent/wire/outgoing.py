@@ -9,7 +9,8 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -26,7 +27,7 @@ from ..messages import (
     ToolChoice,
     ToolResult,
     User,
-    pairs,
+    take_answered,
 )
 from ..model import Request
 from ..tools import Tool
@@ -98,6 +99,18 @@ def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, A
         elif isinstance(message, ToolResult) and call:
             answered.append((call, message))
     return said
+
+
+def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
+    """Every message, each with the call that it answers. None: it answers no call."""
+    open_calls: deque[ToolCall] = deque()
+    for message in messages:
+        call = None
+        if isinstance(message, Assistant):
+            open_calls = deque(message.tool_calls)
+        elif isinstance(message, ToolResult):
+            call = take_answered(open_calls, message)
+        yield message, call
 
 
 def _sent(

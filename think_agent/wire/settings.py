@@ -1,9 +1,11 @@
 """Settings of a model, with the same meaning for all providers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from ..model import Request
 
 MAX_OUTPUT = 8192  # tokens
 Reasoning = Literal["off", "low", "medium", "high"]
@@ -34,11 +36,11 @@ class Settings:
             if getattr(self, name) is not None:
                 raise ValueError(f"{who} takes no {name}; leave it out")
 
-    def bounded(self, most: int | None) -> "Settings":
-        """These settings with a bound on the output. There always is one: a model that repeats
-        itself would never stop. `most` is the bound of one request; it can only lower the other.
+    def output_of(self, request: Request) -> int:
+        """The most tokens of the reply. There always is a bound: a model that repeats itself would
+        never stop. That of the request can only lower the other.
         """
         bound = self.max_output_tokens or MAX_OUTPUT
-        if most is not None:
-            bound = min(bound, most)
-        return replace(self, max_output_tokens=bound)
+        if request.max_output_tokens is None:
+            return bound
+        return min(bound, request.max_output_tokens)
