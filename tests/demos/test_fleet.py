@@ -576,6 +576,34 @@ def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):
     for run in (run_plain, run_async):
         with pytest.raises(TypeError, match="in a DBOS workflow"):
             run(agent, "hello")
+    with agent.open(tmp_path / "talk.jsonl") as talk:
+
+        @DBOS.workflow()
+        def in_a_file() -> str:
+            return agent.run("hello", transcript=talk).answer
+
+        DBOS.launch()
+        with pytest.raises(TypeError, match="without a path"):
+            in_a_file()
+
+
+def test_a_tool_that_raises_is_recorded_and_ends_the_workflow(engine):
+    """With `on_tool_error="raise"`. A fork after that step has the result, and goes on."""
+
+    @tool(idempotent=True)
+    def turn_off() -> str:
+        """Turn the light off."""
+        raise KeyError("switch")
+
+    agent = durable(call("turn_off"), "It is broken.", tools=[turn_off], on_tool_error="raise")
+    handle = engine(agent, "lights off")
+    with pytest.raises(KeyError, match="switch"):
+        handle.get_result()
+    steps = steps_of(handle)
+    assert steps[-1]["function_name"] == "turn_off"
+    assert "KeyError" in steps[-1]["output"]
+    again = DBOS.fork_workflow(handle.get_workflow_id(), len(steps) + 1)
+    assert last_reply(again) == "It is broken."
 
 
 def all_is_well(turn):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
+from tests.servers.openai_chat import Chat
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
 from tests.support.providers import SPEAKS, model_of
@@ -332,6 +333,19 @@ def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, words):
         outcome = agent.run("What does the note say?")
     assert [action.call.name for action in outcome.actions] == ["read_note"]
     assert outcome.answer == "No."
+
+
+@pytest.mark.parametrize("named_by", ["the argument", "the environment"])
+def test_a_server_of_your_own_may_leave_calls_in_the_text(named_by, monkeypatch):
+    with serve(Chat(), ScriptedModel([LOOK, "13 days."]).complete) as server:
+        url = f"{server.url}/v1"
+        if named_by == "the environment":
+            monkeypatch.setenv("OPENAI_BASE_URL", url)
+            model = connect("openai:m")
+        else:
+            model = connect("openai:m", base_url=url)
+        outcome = Agent(model, [look], force="never").run("How old is ORD-001?")
+    assert [action.call.recovered for action in outcome.actions] == [True]
 
 
 def test_a_run_on_calls_written_as_text_goes_through_a_real_server():

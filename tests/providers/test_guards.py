@@ -135,7 +135,7 @@ def test_a_body_without_end_is_not_a_reply(provider, way, monkeypatch):
 
     with (
         serving(provider, endless) as (_, model),
-        pytest.raises(BadResponse, match="more than 1 MB"),
+        pytest.raises(BadResponse, match="longer than 1 MB"),
     ):
         ASK[way](model, HELLO)
 

@@ -50,7 +50,7 @@ from think_agent import (
     tool,
 )
 from think_agent.cli.choosing import named_model
-from think_agent.dialects import split
+from think_agent.dialects import in_dialect, split
 from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Fold, Ollama
 from think_agent.wire.forms import form_of
@@ -668,6 +668,18 @@ def test_auto_takes_no_other_model_than_the_one_that_is_named(monkeypatch):
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         with pytest.raises(ModelNotFound, match=r"ollama pull llama3\.2:3b"):
             speak(named_model("auto:llama3.2:3b"), "auto")
+
+
+def test_a_dialect_needs_no_tool_calling():
+    protocol = OllamaServer(models=["gemma3:4b"], capabilities=("completion",))
+    with serve(protocol, says("")) as server:
+        model = connect("ollama:gemma3:4b", base_url=server.url, dialect="native")
+        with pytest.raises(ToolsUnsupported):
+            model.check()
+        for dialect in ("json", "react", "auto"):
+            in_dialect(model, dialect).check()
+        with pytest.raises(ModelNotFound):
+            in_dialect(connect("ollama:gone", base_url=server.url), "json").check()
 
 
 def test_a_model_without_tool_calling_speaks_json_and_says_so():

@@ -10,10 +10,12 @@ Rule 3: the form is the call, so the form is strict. If the reply has any other 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
+from ..errors import ToolsUnsupported
 from ..messages import (
     CARRIED,
     THINK_NAME,
@@ -79,6 +81,10 @@ class Written(Dialect):
     def understand(self, text: str, request: Request) -> Meaning:
         """Raises ModelMistake."""
         raise NotImplementedError
+
+    def check(self) -> None:
+        with suppress(ToolsUnsupported):  # it needs no tool calling
+            super().check()
 
     def ask(self, request: Request) -> tuple[Model, Request]:
         conversation = self.conversation(request)

@@ -140,8 +140,7 @@ class Evaluation:
         for setting in {job.setting for job in self.waiting}:
             model = self.models[setting]
             try:
-                if setting.dialect not in ("json", "react"):  # these need no tool calling
-                    model.check()
+                model.check()
                 if setting.reasoning != "default" and not setting.is_scripted:
                     model.complete(Request((User("Reply with OK."),)))
             except BadRequest as error:

@@ -17,7 +17,7 @@ workflow, where `DBOS.recv` waits for a person. The README of this folder shows 
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ from ..running import Asked, Event, Perform, Run, RunCheck, Said
 from ..schema import KEY
 from ..text import canonical
 from ..tools import Tool
-from ..transcript import utc_now
+from ..transcript import TranscriptFile, utc_now
 
 
 def is_passing(error: BaseException) -> bool:
@@ -90,10 +90,12 @@ class DurableAgent(Agent):
         do = super().perform
         # A person is asked in the workflow: to wait is no step, only the answer is one.
         answer = list(do(asked)) if isinstance(asked, AskHuman) else []
-        notices: list[Event] = []  # of this process; a step that is read from the record has none
+        rest: Iterator[Event] = iter(())  # a step that is read from the record has no notices
 
         def step() -> str:
-            message, *notices[:] = answer or do(asked)
+            nonlocal rest
+            rest = iter(answer or do(asked))
+            message = next(rest)
             assert isinstance(message, Message)
             now = utc_now()
             if isinstance(asked, Request) and isinstance(message, Assistant):
@@ -107,10 +109,11 @@ class DurableAgent(Agent):
         (message,) = read([line])
         self._stamp = str(message.at)
         yield message
-        yield from notices
+        yield from rest  # the error of a tool, too, after it is recorded
 
     def _opened(self, transcript: Saved | None, said: Said) -> Run:
-        if DBOS.workflow_id is None or isinstance(transcript, (str, os.PathLike)):
+        in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
+        if DBOS.workflow_id is None or in_a_file:
             raise TypeError(ONLY)
         this = copy(self)  # workflows run side by side: each run has its own clock and keys
         this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])

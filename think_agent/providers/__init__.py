@@ -104,7 +104,7 @@ def connect(
         settings=settings,
         **options,
     )
-    if provider != "ollama" and not base_url:
+    if not getattr(connected, "is_local", False):
         return connected
     from ..dialects import Tags, in_dialect, recovered, tagged  # late: most need none of it
 

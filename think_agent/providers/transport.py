@@ -43,7 +43,9 @@ class Trip:
         has come.
         """
         if self.response and self.response.num_bytes_downloaded > LARGEST_ANSWER:
-            raise BadResponse(f"it sent more than {LARGEST_ANSWER >> 20} MB; check base_url")
+            raise BadResponse(
+                f"the answer is longer than {LARGEST_ANSWER >> 20} MB; check base_url"
+            )
         left = self.left
         if left <= 0:
             raise TimedOut("the deadline has passed")
