@@ -13,7 +13,9 @@ from think_agent.loop import NUDGE, CallModel, CallTool, Done, next_step, plan
 from think_agent.messages import Assistant, Force, ToolCall, ToolResult, User
 from think_agent.policies.forcing import force, stop_asking
 from think_agent.policies.limits import Limits
+from think_agent.received import notices
 from think_agent.testing import call
+from think_agent.turn import Turn
 
 ASK = User("Refund ORD-001")
 PAY = ToolCall("1", "pay")
@@ -96,6 +98,21 @@ FREE = Assistant("Hm.", host="a")
 def test_forcing_is_given_up_after_two_in_a_row_from_one_host(replies, choice):
     step = plan([ASK, *replies, User("Now?")], [force("first"), stop_asking])
     assert step == CallModel(choice)
+
+
+@pytest.mark.parametrize(
+    ("replies", "is_given_up"),
+    [
+        ([IGNORED], False),
+        ([IGNORED, IGNORED], True),
+        ([IGNORED, HONORED, IGNORED], False),
+        ([IGNORED, replace(IGNORED, host="b")], False),
+        ([IGNORED, FREE, IGNORED], True),
+    ],
+)
+def test_a_watcher_is_told_when_forcing_is_given_up(replies, is_given_up):
+    [told] = notices(replies[-1], Turn.of([ASK, *replies]))
+    assert ("From now on it is not asked any more" in told) == is_given_up
 
 
 @given(transcripts, st.sampled_from(["never", "first", "always"]))
