@@ -133,9 +133,9 @@ class Agent(Generic[Data]):
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
-        _check_choice("force", force, get_args(Forcing))
-        _check_choice("silence", silence, get_args(Silence))
-        _check_choice("on_tool_error", on_tool_error, get_args(OnToolError))
+        _check_choice("force", force, Forcing)
+        _check_choice("silence", silence, Silence)
+        _check_choice("on_tool_error", on_tool_error, OnToolError)
         self.model = model
         self.tools = toolbox.index(tools)
         self.now = now or utc_now
@@ -200,7 +200,7 @@ class Agent(Generic[Data]):
             _only_if(self._on_tool_error == "fail_fast", patience.fail_fast),
             patience.patience(self._patience, ask=can_ask),
             patience.no_repeats(tools, self._max_repeats),
-            text.text(tools, ask=can_ask),
+            _only_if(not can_ask, text.text(tools)),
             approval.validation(tools),  # your own policies see only calls that fit
             *[yours(policy) for policy in self._policies],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
@@ -328,8 +328,7 @@ class Agent(Generic[Data]):
     def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
         if isinstance(asked, RunCheck):
-            timeout = self._check_timeout
-            yield as_checked(asked.name, settled, timeout=timeout, at_limit=asked.at_limit)
+            yield as_checked(asked.name, settled, self._check_timeout, at_limit=asked.at_limit)
             return
         tool = self.tools.get(asked.call.name)
         yield toolbox.as_result(tool, asked.call, settled, self._max_chars)
@@ -341,21 +340,30 @@ class Agent(Generic[Data]):
             raise error
 
     async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
-        import asyncio
+        if isinstance(transcript, (str, os.PathLike)):
+            import asyncio
 
-        # If this is cancelled meanwhile, nobody holds the opened file, and Python closes it.
-        return await asyncio.to_thread(self._opened, transcript, said)
+            # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
+            transcript = await asyncio.to_thread(self._file, transcript, said)
+        return self._opened(transcript, said)
 
     def _opened(self, transcript: Saved | None, said: Said) -> Run:
-        if isinstance(transcript, Transcript):
-            return Run(self, transcript, said)
-        if not isinstance(transcript, (str, os.PathLike)):
-            return Run(self, Transcript(transcript or ()), said)
+        if isinstance(transcript, (str, os.PathLike)):
+            transcript = self._file(transcript, said)
+        elif not isinstance(transcript, Transcript):
+            messages = list(transcript or ())
+            for message in messages:
+                if not isinstance(message, Message):
+                    problem = f"{message!r} is no message; pass outcome.transcript, or a path"
+                    raise TypeError(problem)
+            transcript = Transcript(messages)
+        return Run(self, transcript, said)
+
+    def _file(self, path: str | os.PathLike[str], said: Said) -> Transcript:
         resumes = not isinstance(said, User)
-        if resumes and not os.path.exists(transcript):  # a mistyped path makes no file
-            raise TranscriptError(f"{transcript}: there is no such file; nothing to resume")
-        file = TranscriptFile(transcript, self.made_of(), now=self.now())
-        return Run(self, file, said)
+        if resumes and not os.path.exists(path):  # a mistyped path makes no file
+            raise TranscriptError(f"{path}: there is no such file; nothing to resume")
+        return TranscriptFile(path, self.made_of(), now=self.now())
 
     def open(self, path: str | os.PathLike[str]) -> Transcript:
         """A file of a conversation, held open: its runs need not read it again.
@@ -389,7 +397,8 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, kind: object) -> None:
+    choices = get_args(kind)
     if value not in choices:
         raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
 

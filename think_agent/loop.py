@@ -90,9 +90,7 @@ class AskHuman:
     @property
     def call_id(self) -> str:
         """The id of `call`; empty if there is none."""
-        if self.call is None:
-            return ""
-        return self.call.id
+        return self.call.id if self.call else ""
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,9 @@ class Outcome(Generic[Data]):
         """Why the last reply broke off or was refused, in the provider's words; empty if it did
         not.
         """
-        reply = self.turn.reply
-        if reply is None or reply.is_usable:
+        if self.turn.reply is None:
             return ""
-        return reply.cause
+        return self.turn.reply.cause
 
     @property
     def report(self) -> str:

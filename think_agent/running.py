@@ -250,8 +250,9 @@ class Run:
             return []
         results: list[Message] = []
         for call in turn.pending:
-            content = STOPPED_BEFORE_IT
-            result = ToolResult(call.id, call.name, content, is_error=True, refused="stopped")
+            result = ToolResult(
+                call.id, call.name, STOPPED_BEFORE_IT, is_error=True, refused="stopped"
+            )
             if turn.started and not results:
                 result = replace(result, content=STOPPED_IN_IT, refused="", in_doubt=True)
             results.append(result)
@@ -293,10 +294,10 @@ class Run:
 
     def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
         """The kit's own answer to a think call. No code runs."""
-        in_a_row = self.turn.thoughts_in_a_row
+        turn = self.turn
         cap = self._performer.limits.thoughts
-        under_schema = self.turn.reply is not None and self.turn.reply.enforced == "schema"
-        text = acknowledge(call, think, in_a_row=in_a_row, cap=cap, under_schema=under_schema)
+        under_schema = turn.reply is not None and turn.reply.enforced == "schema"
+        text = acknowledge(call, think, turn.thoughts_in_a_row, cap, under_schema)
         return ToolResult(call.id, call.name, text)
 
     def _run_tool(self, step: CallTool) -> Work:

@@ -126,9 +126,7 @@ def should_continue(call: ToolCall) -> bool | None:
     return {"true": True, "false": False}.get(text)
 
 
-def acknowledge(
-    call: ToolCall, tool: Tool, *, in_a_row: int, cap: float, under_schema: bool = False
-) -> str:
+def acknowledge(call: ToolCall, tool: Tool, in_a_row: int, cap: float, under_schema: bool) -> str:
     """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
     including this one. From `cap` of them on, the model is told to act or to finish.
     `under_schema`: it was written under a schema, which may leave should_continue out

@@ -214,7 +214,7 @@ def _open(path: str) -> io.FileIO:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         file = io.FileIO(path, "a+", opener=_open_private)
     except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
-        problem = error.strerror if isinstance(error, OSError) else error
+        problem = getattr(error, "strerror", error)
         raise TranscriptError(f"{path}: cannot be opened ({problem}); choose another") from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device keeps nothing
         file.close()

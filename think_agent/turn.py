@@ -166,8 +166,10 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the latest reply says to the user; empty if there is no reply."""
-        return self.reply.words if self.reply else ""
+        """What the latest reply says to the user; empty if there is none, or nobody can read it."""
+        if self.reply is None or self.reply.stop_reason == "malformed":
+            return ""
+        return self.reply.words
 
     @property
     def says_done(self) -> bool:

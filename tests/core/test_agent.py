@@ -208,6 +208,12 @@ def test_a_request_that_is_no_text_makes_no_file(text, tmp_path):
     assert not path.exists()
 
 
+def test_a_transcript_that_holds_no_messages_is_refused():
+    for transcript in ([1], {"a": 1}, b"path"):
+        with pytest.raises(TypeError, match="is no message"):
+            desk().run("Hi", transcript=transcript)
+
+
 def test_an_agent_without_a_think_tool():
     shown = []
 

@@ -2,6 +2,7 @@
 cannot work.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,12 +107,15 @@ def test_a_call_without_a_name_is_a_bad_response(provider):
 
 @every_way
 @every_provider
-def test_a_request_that_is_not_json_is_raised(provider, way):
-    """A class is no JSON. That is a mistake of the program, not of the server."""
-    odd = Tool(name="odd", description="", parameters={"type": "object", "enum": [range]})
+@pytest.mark.parametrize("odd", [{1}, float("inf"), Path("odd")], ids=str)
+def test_a_request_that_is_not_json_is_raised(provider, way, odd):
+    """It is a mistake of the program, not of the server."""
+    if provider == "gemini" and odd == float("inf"):
+        pytest.skip("Google's SDK sends it as it is")
+    shown = Tool(name="odd", description="", parameters={"type": "object", "enum": odd})
     with talking(provider) as (server, model):
-        with pytest.raises((TypeError, ValueError), match="type"):
-            ASK[way](model, Request([User("hi")], [odd]))
+        with pytest.raises((TypeError, ValueError), match="JSON"):
+            ASK[way](model, Request([User("hi")], [shown]))
         assert server.requests == []
 
 

@@ -75,21 +75,21 @@ ANSWERS = {  # call, tool, thoughts in a row: what is said after the constant
 
 @pytest.mark.parametrize(("call", "tool", "in_a_row", "more"), ANSWERS.values(), ids=ANSWERS)
 def test_each_thought_gets_its_result(call, tool, in_a_row, more):
-    said = acknowledge(call, tool, in_a_row=in_a_row, cap=3)
+    said = acknowledge(call, tool, in_a_row, 3, under_schema=False)
     assert RECORDED == "Thought recorded."
     assert said.startswith(RECORDED + more) if more else said == RECORDED
 
 
 @given(think_calls)
 def test_every_thought_gets_a_result_that_is_not_empty(call):
-    assert acknowledge(call, THINK, in_a_row=1, cap=3).startswith(RECORDED)
+    assert acknowledge(call, THINK, 1, 3, under_schema=False).startswith(RECORDED)
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)
 
 
 def test_a_thought_in_a_form_without_the_signal_is_complained_of_in_no_word():
     call = ToolCall("a", "think", {"thought": "Look first."})
-    assert acknowledge(call, THINK, in_a_row=1, cap=3, under_schema=True) == RECORDED
+    assert acknowledge(call, THINK, 1, 3, under_schema=True) == RECORDED
     unreadable = ToolCall("a", "think", {"thought": "Look first.", "should_continue": "maybe"})
-    said = acknowledge(unreadable, THINK, in_a_row=1, cap=3, under_schema=True)
+    said = acknowledge(unreadable, THINK, 1, 3, under_schema=True)
     assert "missing or unreadable" in said

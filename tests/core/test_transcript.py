@@ -426,12 +426,12 @@ def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
     is_open, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Agent):
-        def policies(self):
+        def _file(self, path, said):
             """In its thread, where the file is opened, this is slow."""
-            if threading.current_thread() is not threading.main_thread():
-                is_open.set()
-                may_go_on.wait(60)
-            return super().policies()
+            file = super()._file(path, said)
+            is_open.set()
+            may_go_on.wait(60)
+            return file
 
     async def cancel_it() -> None:
         task = asyncio.create_task(Slow(ScriptedModel("Hello.")).arun("Hi", transcript=path))

@@ -188,7 +188,7 @@ def test_every_check_needs_a_name_of_its_own():
     for nameless in (partial(raises), "raises"):
         with pytest.raises(TypeError, match="done_when="):
             Books().agent(done_when=[nameless])
-    with pytest.raises(TypeError, match=r"pass a list, such as \[raises\]"):
+    with pytest.raises(TypeError, match=r"pass a list, such as \[check\]"):
         Books().agent(done_when=again)
 
 

@@ -224,6 +224,13 @@ def test_a_model_that_signals_the_end_in_time_is_not_at_a_limit(limit):
     assert (outcome.exit, kit_said(outcome)) == ("signal", [])
 
 
+@pytest.mark.parametrize("limit", [{"max_actions": 1}, {"max_model_calls": 2}])
+def test_a_last_reply_that_nobody_can_read_is_not_the_answer(limit):
+    broken = Assistant('{"response": "I di', stop_reason="malformed", mistake="It is no JSON.")
+    outcome = agent([call("look", n=1), broken], **limit).run("go")
+    assert (outcome.exit, outcome.answer) == ("limit", "✓ look(n=1)")
+
+
 # Seconds.
 
 

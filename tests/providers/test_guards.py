@@ -283,6 +283,7 @@ def test_a_key_of_the_environment_stays_on_this_machine_and_a_given_key_is_sent(
     for variables in VARIABLES.values():
         for name in variables:
             monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("api_key", SECRET)  # it is of no provider
     with pytest.warns(UserWarning, match="is not sent over plain http to models.example"):
         assert SECRET not in headers_sent(provider, monkeypatch)
     with warnings.catch_warnings():

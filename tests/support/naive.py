@@ -407,10 +407,13 @@ def told_missing(turn: Sequence[Message]) -> bool:
 
 
 def answer(turn: Sequence[Message]) -> str:
-    """The answer of a turn that has ended: that of its end, or else the last reply."""
+    """The answer of a turn that has ended: that of its end, or else the last reply, if it is one
+    that can be read.
+    """
     if turn and isinstance(turn[-1], Ended) and turn[-1].answer:
         return turn[-1].answer
-    texts = [one.text or one.commentary for one in replies(turn)[-1:]]
+    last = [one for one in replies(turn)[-1:] if one.stop_reason != "malformed"]
+    texts = [one.text or one.commentary for one in last]
     return texts[0] if texts and texts[0].strip() else ""
 
 

@@ -79,8 +79,7 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
     something is not a function.
     """
     if callable(checks):
-        name = getattr(checks, "__name__", "check")
-        raise TypeError(f"done_when: pass a list, such as [{name}]")
+        raise TypeError("done_when: pass a list, such as [check]")
     by_name: dict[str, CheckFunction] = {}
     for check in checks:
         name = getattr(check, "__name__", "")
@@ -92,7 +91,7 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
     return by_name
 
 
-def as_checked(name: str, settled: Settled, *, timeout: float, at_limit: bool) -> Checked:
+def as_checked(name: str, settled: Settled, timeout: float, *, at_limit: bool) -> Checked:
     """The result of a check, as a message. Raises what kept the check from giving one (rule 1)."""
     value, error = settled
     if isinstance(error, TookTooLong):

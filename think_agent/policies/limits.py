@@ -215,11 +215,10 @@ def _end_without_call(step: CallModel, turn: Turn) -> Step:
     """The end if no model call is left, not even for the closing reply."""
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
-    is_readable = turn.reply is not None and turn.reply.is_usable
-    was_closed = is_readable and turn.is_closing_reply
-    if was_closed and turn.last_words:
-        return Done("limit", turn.last_words)
-    return Done("limit", report(turn))
+    answer = ""
+    if turn.is_closing_reply:
+        answer = turn.last_words
+    return Done("limit", answer or report(turn))
 
 
 def _closing_question(limit: str, turn: Turn) -> str:

@@ -18,11 +18,11 @@ from ..turn import Turn
 NOT_RUN = "not run: it was written as text. Call the tool instead."
 
 
-def text(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
-    """The policy. `ask`: is there a person who can be asked instead?"""
+def text(tools: Mapping[str, Tool]) -> Policy:
+    """The policy, for an agent without a person who can be asked."""
 
     def refuse_text(step: Step, turn: Turn) -> Step:
-        if not ask and is_action(step) and is_text_that_changes(step.call, tools):
+        if is_action(step) and is_text_that_changes(step.call, tools):
             return Refuse(step.call, "text", NOT_RUN)
         return step
 

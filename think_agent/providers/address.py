@@ -62,7 +62,9 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
         if not key:
             source = variable
             key = os.getenv(variable, "").strip()
-    if not key or is_left_out(provider, url, source):
+            if key and is_left_out(provider, url, variable):
+                return NOT_NEEDED
+    if not key:
         return NOT_NEEDED
     # A key that was copied from a page may hold a quotation mark or an invisible character.
     if not (key.isascii() and key.isprintable()):

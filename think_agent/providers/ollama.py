@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 import ollama
 from ollama._client import _parse_host
-from pydantic_core import to_json
 
 from ..errors import ModelError, ModelNotFound
 from ..messages import Json
@@ -25,6 +24,7 @@ from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored
 from ..wire.incoming import ErrorAnswer
+from ..wire.outgoing import body_text
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
 from .transport import Trip
@@ -206,7 +206,7 @@ class Ollama(Provider):
         return prompt
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
-        content = to_json({**body, "stream": stream})  # in a sixth of the SDK's time
+        content = body_text({**body, "stream": stream}).encode()
         if not stream:
             return client._request(dict, "POST", self._chat, content=content)
         request = client._client.build_request("POST", self._chat, content=content)

@@ -8,6 +8,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
         provider's cache recognizes them.
 """
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,10 @@ KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` unde
     "required",
     "additionalProperties",
 }
+body_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""A body as text. Raises TypeError or ValueError for what JSON does not have: it is the mistake of
+whoever wrote a tool.
+"""
 # Those calls of a reply that have a result, each with it.
 Answered = list[tuple[ToolCall, ToolResult]]
 
