@@ -185,7 +185,9 @@ def report(
     `explained`: each step, as `explain(agent, transcript)` found it.
     """
     header = header or {}
-    builder = _Builder(header, entries, guarded)
+    if any(isinstance(entry, Started) for entry in entries):
+        guarded = ()  # only a start says that a call changes something
+    builder = _Builder(header, guarded)
     for entry in entries:
         builder.add(entry)
     builder.end()
@@ -201,11 +203,10 @@ def report(
 class _Builder:
     """Takes one entry after the other; steps and thoughts are numbered through all turns."""
 
-    def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
+    def __init__(self, header: Json, guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
         self._tools = {tool["name"]: tool for tool in header.get("tools", [])}
-        self._has_starts = any(isinstance(entry, Started) for entry in entries)
         self._reading = Reading()
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
@@ -284,8 +285,8 @@ class _Builder:
         return shown
 
     def _is_decision(self, name: str) -> bool:
-        """Does this tool change something? If starts are recorded, only a start says so."""
-        if self._has_starts or name == THINK_NAME:
+        """Does this tool change something?"""
+        if name == THINK_NAME:
             return False
         is_read_only = self._tools.get(name, {}).get("read_only")
         return not is_read_only and fits(name, self._guarded)
