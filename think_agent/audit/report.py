@@ -268,8 +268,11 @@ class _Builder:
 
     def _call(self, call: ToolCall) -> Call:
         """A new call, as the model wrote it."""
+        only_reads = self._tools.get(call.name, {}).get("read_only")
+        may_change = call.name != THINK_NAME and not only_reads
+        decision = may_change and fits(call.name, self._guarded)
         bare = think.bare(call)
-        shown = Call(call, self._is_decision(call.name), bare.arguments, self._verb(bare))
+        shown = Call(call, decision, bare.arguments, self._verb(bare))
         if call.recovered:
             text = f"The call of {call.name} was written as text and recovered from there."
             shown.events.append(Note(text, kind="warning"))
@@ -283,13 +286,6 @@ class _Builder:
             self._thoughts += 1
             shown.thought = self._thoughts
         return shown
-
-    def _is_decision(self, name: str) -> bool:
-        """Does this tool change something?"""
-        if name == THINK_NAME:
-            return False
-        is_read_only = self._tools.get(name, {}).get("read_only")
-        return not is_read_only and fits(name, self._guarded)
 
     def _verb(self, call: ToolCall) -> str:
         """The argument that takes one of a few words; empty if the tool has none."""
@@ -379,10 +375,10 @@ class _Builder:
 
     def _leave(self, call: Call) -> None:
         """If the last message about a call is its start, it has not returned."""
-        entries = [event.entry for event in call.events if event.entry]
-        if entries and isinstance(entries[-1], Started):
-            text = "the run stopped during this call: it may have happened"
-            call.events.append(Note(text, kind="alarm"))
+        match [event.entry for event in call.events if event.entry]:
+            case [*_, Started()]:
+                text = "the run stopped during this call: it may have happened"
+                call.events.append(Note(text, kind="alarm"))
 
     def end(self) -> None:
         """The turn is over."""
