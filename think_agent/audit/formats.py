@@ -96,14 +96,6 @@ def refuse_others(value: Any) -> None:
 # From a row to what it says.
 
 
-def reply_of(row: Any) -> str:
-    """The id of the reply that a row belongs to, if the log has one."""
-    match row:
-        case {"message": {"id": id}} | {"step_id": id}:
-            return str(id)
-    return ""
-
-
 def read_row(row: Any) -> Iterator[Said]:
     """What a row says."""
     match row:

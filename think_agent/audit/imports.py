@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import ATIF, read_row, refuse_others, reply_of, take
+from .formats import ATIF, read_row, refuse_others, take
 from .runs import Run
 
 Rows = dict[int, Any]  # by number: of the line, or in their list
@@ -135,13 +135,16 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
             run.header = header
     for run.row, row in rows.items():
         refuse_others(row)
+        reply = ""  # its id, if the log has one
         match row:
             case {"extra": {"think_agent": list(kept)}}:  # each step keeps its messages
                 run.messages += [from_json(message) for message in kept]
                 continue
+            case {"message": {"id": id}} | {"step_id": id}:
+                reply = str(id)
         try:
             for said in read_row(row):
-                run.add(said, reply_of(row))
+                run.add(said, reply)
         except (AttributeError, KeyError, TypeError):  # a value of another type than expected
             run.add("a row of a broken form")
     if facts.get("continued_trajectory_ref"):
