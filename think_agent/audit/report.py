@@ -43,7 +43,7 @@ from ..turn import Action
 from ..turn import Turn as Reading
 from ..wire.json_reading import json_value
 from . import words
-from .explain import Explained
+from .explain import Explained, is_request
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
@@ -242,8 +242,7 @@ class _Builder:
     def _begin(self, entry: Entry) -> None:
         """A person's message begins a turn. Any other message reopens a turn that has ended."""
         ended = self._reading.ended
-        is_request = isinstance(entry, User) and entry.kind == "person"
-        if is_request or not self.turns:
+        if is_request(entry) or not self.turns:
             self.end()
             self.turns.append(Turn())
         elif ended and isinstance(entry, MESSAGES):
