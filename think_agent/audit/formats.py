@@ -259,8 +259,9 @@ def take(row: Json, names: str) -> Any:
     """
     taken: Any = ""
     for name in names.split("|"):
-        if taken == "" and row.get(name) is not None:
-            taken = row[name]
-        if row.get(name) == taken:
+        value = row.get(name)
+        if taken == "" and value is not None:
+            taken = value
+        if value == taken:
             row.pop(name)
     return taken
