@@ -169,8 +169,9 @@ def gave(result: str, arguments: Json | str) -> str:
     data = json_value(result)
     if data is None:
         data = result
-    known = list(arguments.values()) if isinstance(arguments, dict) else []
-    return brief(data, known)
+    if isinstance(arguments, dict):
+        return brief(data, arguments.values())
+    return brief(data)
 
 
 def brief(data: object, known: Collection[object] = ()) -> str:
