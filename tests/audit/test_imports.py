@@ -595,7 +595,7 @@ def test_a_half_written_line_leaves_the_rest_readable(tmp_path):
     (tmp_path / "runs").write_text(json.dumps(KEPT) + "\n" + json.dumps(KEPT)[:-9])
     found = read_log(tmp_path / "runs")
     assert (len(found.runs), found.unread) == (1, ["line 2: it is no JSON"])
-    assert table(found).rows[-1] == ["what could not be read", "1", "0"]
+    assert table(found).rows[-1] == ("what could not be read", "1", "0")
 
 
 def test_many_runs_cost_no_more_than_their_number(tmp_path):

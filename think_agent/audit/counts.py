@@ -61,14 +61,13 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     if not guarded:
         writes = "actions"
         guarded = ["*"]
-    tally: Counter[tuple[str, bool]] = Counter()
+    part: Counter[str] = Counter()
+    whole: Counter[str] = Counter()
     for run in runs:
-        tally.update(_of_run(run, guarded))
-    found: dict[str, tuple[int, int]] = {}
-    for key, row in ROWS.items():
-        part = tally[key, True]
-        found[row.format(writes=writes)] = (part, part + tally[key, False])
-    return found
+        for key, is_true in _of_run(run, guarded):
+            part[key] += is_true
+            whole[key] += 1
+    return {row.format(writes=writes): (part[key], whole[key]) for key, row in ROWS.items()}
 
 
 def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -121,7 +120,7 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         unread = sum(len(run.unread) for run in runs)
         columns.append([f"{name}: {len(runs)} runs", *shares, str(unread)])
     columns[1][-1] = str(len(log.unread))  # of all, also lines that belong to no run
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    rows = list(zip(*columns, strict=True))
     return Section(words.counted(len(log.runs), "run"), REMARK, rows)
 
 

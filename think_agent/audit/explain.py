@@ -180,17 +180,14 @@ def _in_words(step: Step) -> str:
 
 def _planned_steps(
     transcript: Iterable[Message],
-) -> Iterator[tuple[int, Turn, list[Message]]]:
+) -> Iterator[tuple[int, Turn, Sequence[Message]]]:
     """Each step that can be planned: the place of its first message, the Turn before it, and what
     came of it, without a start, and without what a person asked.
     """
     turn = Turn()
     place = 0
     for recorded in _by_step(transcript):
-        came: list[Message] = []
-        for message in recorded:
-            if not isinstance(message, Started) and not _is_request(message):
-                came.append(message)
+        came = [each for each in recorded if not isinstance(each, Started) and not is_request(each)]
         # Nothing is planned before a request, or for a turn that is over.
         if turn.last and (came or not turn.ended):
             yield place, turn, came
@@ -204,14 +201,15 @@ def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
     recorded: list[Message] = []
     for message in transcript:
         recorded.append(message)
-        if _is_request(message) or not isinstance(message, (User, Started)):
+        if is_request(message) or not isinstance(message, User | Started):
             yield recorded
             recorded = []
     yield recorded  # the run may have stopped in the middle of a step
 
 
-def _is_request(message: Message) -> bool:
-    return isinstance(message, User) and message.kind == "person"
+def is_request(entry: object) -> bool:
+    """Is this a message of a person, which begins a turn?"""
+    return isinstance(entry, User) and entry.kind == "person"
 
 
 def _fits(step: Step, message: Message) -> bool:

@@ -96,14 +96,6 @@ def refuse_others(value: Any) -> None:
 # From a row to what it says.
 
 
-def reply_of(row: Any) -> str:
-    """The id of the reply that a row belongs to, if the log has one."""
-    match row:
-        case {"message": {"id": id}} | {"step_id": id}:
-            return str(id)
-    return ""
-
-
 def read_row(row: Any) -> Iterator[Said]:
     """What a row says."""
     match row:
@@ -267,8 +259,9 @@ def take(row: Json, names: str) -> Any:
     """
     taken: Any = ""
     for name in names.split("|"):
-        if taken == "" and row.get(name) is not None:
-            taken = row[name]
-        if row.get(name) == taken:
+        value = row.get(name)
+        if taken == "" and value is not None:
+            taken = value
+        if value == taken:
             row.pop(name)
     return taken

@@ -14,13 +14,13 @@ a call carries.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FileError
 from ..messages import Json, from_json
-from .formats import ATIF, read_row, refuse_others, reply_of, take
+from .formats import ATIF, read_row, refuse_others, take
 from .runs import Run
 
 Rows = dict[int, Any]  # by number: of the line, or in their list
@@ -40,7 +40,7 @@ def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
     """
     try:
         values, unread = _values(Path(path).read_bytes())
-        runs = [_run(rows, facts, thinks) for rows, facts in _runs(values.items())]
+        runs = [_run(rows, facts, thinks) for rows, facts in _runs(values)]
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FileError(f"{path}: it cannot be read: {error}") from error
 
@@ -77,16 +77,16 @@ def _values(data: bytes) -> tuple[Rows, list[str]]:
     return values, torn
 
 
-def _runs(values: Iterable[tuple[int, Any]]) -> Iterator[tuple[Rows, Json]]:
+def _runs(values: Rows) -> Iterator[tuple[Rows, Json]]:
     """Each run: its rows, and its other fields. Rows that are not in an object are one run, but
     each of Claude Code's sub-agents is a run of its own.
     """
     alone: dict[Any, Rows] = {}
-    for number, value in values:
+    for number, value in values.items():
         agent: Any = ""
         match value:
             case list():
-                yield from _runs(enumerate(value, 1))
+                yield from _runs(dict(enumerate(value, 1)))
                 continue
             case {"role": _} | {"type": _}:
                 agent = take(value, "agentId|parent_tool_use_id|isSidechain") or ""
@@ -105,7 +105,7 @@ def _logged(facts: Json) -> Iterator[tuple[Rows, Json]]:
         rows += _rows(facts.get(name), "assistant")
     others = take(facts, "subagent_trajectories")
     yield dict(enumerate(rows, 1)), facts
-    yield from _runs(enumerate(others, 1))
+    yield from _runs(dict(enumerate(others, 1)))
 
 
 def _rows(content: Any, role: str) -> list[Any]:
@@ -135,13 +135,16 @@ def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
             run.header = header
     for run.row, row in rows.items():
         refuse_others(row)
+        reply = ""  # its id, if the log has one
         match row:
             case {"extra": {"think_agent": list(kept)}}:  # each step keeps its messages
                 run.messages += [from_json(message) for message in kept]
                 continue
+            case {"message": {"id": id}} | {"step_id": id}:
+                reply = str(id)
         try:
             for said in read_row(row):
-                run.add(said, reply_of(row))
+                run.add(said, reply)
         except (AttributeError, KeyError, TypeError):  # a value of another type than expected
             run.add("a row of a broken form")
     if facts.get("continued_trajectory_ref"):

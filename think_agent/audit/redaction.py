@@ -111,14 +111,14 @@ class Redaction:
 
     def _masked(self, text: str) -> str:
         """A text without hidden fields and hidden values."""
-        pieces: list[str] = []
+        masked = ""
         last = 0
         named = self._named.search(text)
         while named:
-            pieces += [self._without_values(text[last : named.start("value")]), REDACTED]
+            masked += self._without_values(text[last : named.start("value")]) + REDACTED
             last = self._add_named(named)
             named = self._named.search(text, last)
-        return "".join([*pieces, self._without_values(text[last:])])
+        return masked + self._without_values(text[last:])
 
     def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
@@ -138,14 +138,14 @@ class Redaction:
 
     def _without_values(self, text: str) -> str:
         lengths = sorted(self._values, reverse=True)
-        pieces: list[str] = []
+        masked = ""
         last = 0
         for at in range(len(text)):
             for length in lengths:
                 if at >= last and text[at : at + length].lower() in self._values[length]:
-                    pieces += [text[last:at], REDACTED]
+                    masked += text[last:at] + REDACTED
                     last = at + length
-        return "".join([*pieces, text[last:]])
+        return masked + text[last:]
 
 
 def _plain(name: str) -> str:

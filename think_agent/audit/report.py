@@ -43,7 +43,7 @@ from ..turn import Action
 from ..turn import Turn as Reading
 from ..wire.json_reading import json_value
 from . import words
-from .explain import Explained
+from .explain import Explained, is_request
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
@@ -185,7 +185,9 @@ def report(
     `explained`: each step, as `explain(agent, transcript)` found it.
     """
     header = header or {}
-    builder = _Builder(header, entries, guarded)
+    if any(isinstance(entry, Started) for entry in entries):
+        guarded = ()  # only a start says that a call changes something
+    builder = _Builder(header, guarded)
     for entry in entries:
         builder.add(entry)
     builder.end()
@@ -201,11 +203,10 @@ def report(
 class _Builder:
     """Takes one entry after the other; steps and thoughts are numbered through all turns."""
 
-    def __init__(self, header: Json, entries: Iterable[Entry], guarded: Sequence[str]) -> None:
+    def __init__(self, header: Json, guarded: Sequence[str]) -> None:
         self.turns: list[Turn] = []
         self._guarded = guarded
         self._tools = {tool["name"]: tool for tool in header.get("tools", [])}
-        self._has_starts = any(isinstance(entry, Started) for entry in entries)
         self._reading = Reading()
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
@@ -241,8 +242,7 @@ class _Builder:
     def _begin(self, entry: Entry) -> None:
         """A person's message begins a turn. Any other message reopens a turn that has ended."""
         ended = self._reading.ended
-        is_request = isinstance(entry, User) and entry.kind == "person"
-        if is_request or not self.turns:
+        if is_request(entry) or not self.turns:
             self.end()
             self.turns.append(Turn())
         elif ended and isinstance(entry, MESSAGES):
@@ -267,8 +267,11 @@ class _Builder:
 
     def _call(self, call: ToolCall) -> Call:
         """A new call, as the model wrote it."""
+        only_reads = self._tools.get(call.name, {}).get("read_only")
+        may_change = call.name != THINK_NAME and not only_reads
+        decision = may_change and fits(call.name, self._guarded)
         bare = think.bare(call)
-        shown = Call(call, self._is_decision(call.name), bare.arguments, self._verb(bare))
+        shown = Call(call, decision, bare.arguments, self._verb(bare))
         if call.recovered:
             text = f"The call of {call.name} was written as text and recovered from there."
             shown.events.append(Note(text, kind="warning"))
@@ -282,13 +285,6 @@ class _Builder:
             self._thoughts += 1
             shown.thought = self._thoughts
         return shown
-
-    def _is_decision(self, name: str) -> bool:
-        """Does this tool change something? If starts are recorded, only a start says so."""
-        if self._has_starts or name == THINK_NAME:
-            return False
-        is_read_only = self._tools.get(name, {}).get("read_only")
-        return not is_read_only and fits(name, self._guarded)
 
     def _verb(self, call: ToolCall) -> str:
         """The argument that takes one of a few words; empty if the tool has none."""
@@ -378,10 +374,10 @@ class _Builder:
 
     def _leave(self, call: Call) -> None:
         """If the last message about a call is its start, it has not returned."""
-        entries = [event.entry for event in call.events if event.entry]
-        if entries and isinstance(entries[-1], Started):
-            text = "the run stopped during this call: it may have happened"
-            call.events.append(Note(text, kind="alarm"))
+        match [event.entry for event in call.events if event.entry]:
+            case [*_, Started()]:
+                text = "the run stopped during this call: it may have happened"
+                call.events.append(Note(text, kind="alarm"))
 
     def end(self) -> None:
         """The turn is over."""

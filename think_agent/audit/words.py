@@ -169,22 +169,24 @@ def gave(result: str, arguments: Json | str) -> str:
     data = json_value(result)
     if data is None:
         data = result
-    known = list(arguments.values()) if isinstance(arguments, dict) else []
-    return brief(data, known)
+    if isinstance(arguments, dict):
+        return brief(data, arguments.values())
+    return brief(data)
 
 
 def brief(data: object, known: Collection[object] = ()) -> str:
     """A result, or arguments, on one line: text as it is; of an object the values that are not
     empty and not `known` already.
     """
-    if isinstance(data, str):
-        return shorten(data)
-    if isinstance(data, list) and data:
-        return shorten(", ".join(brief(item) for item in data))
-    if not isinstance(data, dict):
-        return json_text(data)
-    facts = [_fact(key.replace("_", " "), value, known) for key, value in data.items()]
-    return joined(*facts) or shorten(json_text(data))
+    match data:
+        case str():
+            return shorten(data)
+        case list() if data:
+            return shorten(", ".join(brief(item) for item in data))
+        case dict():
+            facts = [_fact(key.replace("_", " "), value, known) for key, value in data.items()]
+            return joined(*facts) or shorten(json_text(data))
+    return json_text(data)
 
 
 def _fact(name: str, value: object, known: Collection[object]) -> str:
