@@ -58,23 +58,20 @@ class Exchange:
         if held >= NOTICEABLE:
             yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
 
-    def begin(self) -> Json:
+    def prepare(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
         provider takes.
         """
         self.wait = 0.0
-        self._body = self._next_body()
         self.fold = self.provider.fold()
-        return self._body
-
-    def _next_body(self) -> Json:
         self._form = self.provider.form(self.request)
         if self._form is None:
             self._asked = relax(self.request, self.provider.refused)
         else:
             self._asked = replace(self.request, output_schema=self._form)
             self._form_reader = FormReader(self.request, self._form)
-        return self.provider.to_wire(self._asked)
+        self._body = self.provider.to_wire(self._asked)
+        return self._body
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
@@ -143,7 +140,7 @@ class Exchange:
         has_form = self._form is not None
         self.provider.remember(problem, self._asked.tool_choice, has_form=has_form)
         self._refused_bodies.append(self._body)
-        return self._next_body() not in self._refused_bodies  # rule 1
+        return self.prepare() not in self._refused_bodies  # rule 1
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
