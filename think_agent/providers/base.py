@@ -1,7 +1,7 @@
 """What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
-        sends JSON with it, and `explained` reads its exceptions. What an error means stands in
+        sends JSON with it, and `translate` reads its exceptions. What an error means stands in
         `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
@@ -179,9 +179,8 @@ class Endpoint(Model):
     def translate(self, error: BaseException) -> ModelError:
         """`error` as one of ours. Raises it if it comes neither from the provider nor from the
         network: then it is a bug. After a response has come, any error means that it cannot be
-        read.
+        read. A provider adds the errors of its SDK that say more than the response.
         """
-        response = current_trip().response
         where = shown_address(self.url)
         match error:
             case ModelError():  # already one of ours
@@ -200,9 +199,7 @@ class Endpoint(Model):
                 return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
-        problem = self.explained(error)
-        if problem:
-            return problem
+        response = current_trip().response
         if response is None:
             raise error
         if not response.is_success:
@@ -269,7 +266,3 @@ class Endpoint(Model):
         reasoning that it takes: all of them if the server does not tell, for then it is tried.
         """
         return ALL
-
-    def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
-        return None
