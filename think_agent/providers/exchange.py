@@ -110,11 +110,10 @@ class Exchange:
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)  # rule 4
         self.outcome = self._reply_despite(problem)
-        if self.outcome is not None:
+        if self.outcome or self._can_adapt(problem) or self._may_pass(problem):
             return
-        if not self._can_adapt(problem) and not self._may_pass(problem):
-            problem.__context__ = problem.__cause__ = None  # rule 5
-            self.outcome = problem
+        problem.__context__ = problem.__cause__ = None  # rule 5
+        self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, if the run can go on from it."""
