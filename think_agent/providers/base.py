@@ -101,8 +101,8 @@ class Endpoint(Model):
         return client
 
     @asynccontextmanager
-    async def _loop_client(self) -> AsyncIterator[Any]:
-        """A client of the running loop, for one request.
+    async def _loop_client(self, trip: Trip) -> AsyncIterator[Any]:
+        """A client of the running loop, for one request, which is on this `trip`.
 
         A connection pool belongs to the loop that opened it: in a second `asyncio.run` it is dead.
         And for every request it looks at all its connections, so 200 requests at once are much
@@ -113,10 +113,13 @@ class Endpoint(Model):
             life = life_of(self._connected(is_async=True))
             free += [(await anext(life), life)] * AT_ONCE
         place = free.pop()
-        try:
-            yield place[0]
-        finally:
-            free.append(place)
+        with trip:
+            try:
+                yield place[0]
+            finally:
+                free.append(place)
+                if trip.response:
+                    await trip.response.aclose()
 
     def _connected(self, *, is_async: bool = False) -> Any:
         """`connect`. By now only the proxy that the environment names can be wrong."""

@@ -58,7 +58,7 @@ class Provider(Endpoint):
                 yield notice
             if exchange.wait > 0:
                 await asyncio.sleep(exchange.wait)
-            async with exchange.trip, self._loop_client() as client:
+            async with self._loop_client(exchange.trip) as client:
                 try:
                     answer = await self.post(client, exchange.prepare(), stream=in_pieces)
                     if not in_pieces:

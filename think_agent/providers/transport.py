@@ -27,7 +27,7 @@ LARGEST_ANSWER = 32 * 2**20  # bytes
 class Trip:
     """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
     come. In a `with` block, what this context sends is on this trip; at its end, a response that
-    an SDK has left open is closed.
+    an SDK has left open is closed (if its client is async, it is closed before).
     """
 
     deadline: float = inf
@@ -58,15 +58,6 @@ class Trip:
         TRIP.set(None)
         if self.response:
             self.response.close()
-            self.response = None
-
-    async def __aenter__(self) -> None:
-        self.__enter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        TRIP.set(None)
-        if self.response:
-            await self.response.aclose()
             self.response = None
 
 
