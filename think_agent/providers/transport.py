@@ -119,10 +119,10 @@ def client_arguments(http: ModuleType, url: str) -> Json:
 def _bounded_stream(http: ModuleType) -> Any:
     """A class of streams of `http` that end in time, and before they are too large."""
 
+    @dataclass
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, stream: Any, trip: Trip) -> None:
-            self.stream = stream
-            self.trip = trip
+        stream: Any
+        trip: Trip
 
         def __iter__(self) -> Iterator[bytes]:
             for piece in self.stream:
