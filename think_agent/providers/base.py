@@ -159,9 +159,9 @@ class Endpoint(Model):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def remember(self, refusal: BadRequest, asked: ToolChoice, *, has_form: bool) -> None:
+    def remember(self, refusal: BadRequest, asked: ToolChoice, form: Json | None) -> None:
         """Ask in another way from now on, if the server's `refusal` tells of one that helps: with
-        an option of `remedies`, or with a weaker tool choice than was `asked`.
+        an option of `remedies`, without a `form`, or with a weaker tool choice than was `asked`.
         """
         complaint = refusal.complaint
         for words, option, value in self.remedies:
@@ -170,7 +170,7 @@ class Endpoint(Model):
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return
-        for kind in refused_kinds(asked, complaint, has_form=has_form):
+        for kind in refused_kinds(asked, form, complaint):
             self.refused[kind] = str(refusal)
 
     def signed_under(self, body: Json) -> str:

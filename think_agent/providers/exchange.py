@@ -136,8 +136,7 @@ class Exchange:
         """Can what was refused be sent at once in another way? The provider remembers it."""
         if not isinstance(problem, BadRequest):
             return False
-        has_form = self._form is not None
-        self.provider.remember(problem, self._asked.tool_choice, has_form=has_form)
+        self.provider.remember(problem, self._asked.tool_choice, self._form)
         self._refused_bodies.append(self._body)
         return self.prepare() not in self._refused_bodies  # rule 1
 
