@@ -74,16 +74,15 @@ def connect(
         )
     from ..wire.settings import Settings  # late: it loads all of pydantic
 
-    settings = Settings(
-        reasoning=reasoning,
-        max_output_tokens=max_output_tokens,
-        temperature=temperature,
-        seed=seed,
-        per_minute=per_minute,
-        timeout=timeout,
-    )
     try:
-        settings = pydantic.TypeAdapter(Settings).validate_python(settings)
+        settings = Settings(
+            reasoning=reasoning,
+            max_output_tokens=max_output_tokens,
+            temperature=temperature,
+            seed=seed,
+            per_minute=per_minute,
+            timeout=timeout,
+        )
     except pydantic.ValidationError as error:
         raise ValueError(problems(error)) from None
 

@@ -1,7 +1,7 @@
 """What the providers share, besides asking. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
-        sends JSON with it, and `explained` reads its exceptions. What an error means stands in
+        sends JSON with it, and `translate` reads its exceptions. What an error means stands in
         `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
@@ -101,8 +101,8 @@ class Endpoint(Model):
         return client
 
     @asynccontextmanager
-    async def _loop_client(self) -> AsyncIterator[Any]:
-        """A client of the running loop, for one request.
+    async def _loop_client(self, trip: Trip) -> AsyncIterator[Any]:
+        """A client of the running loop, for one request, which is on this `trip`.
 
         A connection pool belongs to the loop that opened it: in a second `asyncio.run` it is dead.
         And for every request it looks at all its connections, so 200 requests at once are much
@@ -113,10 +113,13 @@ class Endpoint(Model):
             life = life_of(self._connected(is_async=True))
             free += [(await anext(life), life)] * AT_ONCE
         place = free.pop()
-        try:
-            yield place[0]
-        finally:
-            free.append(place)
+        with trip:
+            try:
+                yield place[0]
+            finally:
+                free.append(place)
+                if trip.response:
+                    await trip.response.aclose()
 
     def _connected(self, *, is_async: bool = False) -> Any:
         """`connect`. By now only the proxy that the environment names can be wrong."""
@@ -156,9 +159,9 @@ class Endpoint(Model):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def remember(self, refusal: BadRequest, asked: ToolChoice, *, has_form: bool) -> None:
+    def remember(self, refusal: BadRequest, asked: ToolChoice, form: Json | None) -> None:
         """Ask in another way from now on, if the server's `refusal` tells of one that helps: with
-        an option of `remedies`, or with a weaker tool choice than was `asked`.
+        an option of `remedies`, without a `form`, or with a weaker tool choice than was `asked`.
         """
         complaint = refusal.complaint
         for words, option, value in self.remedies:
@@ -167,7 +170,7 @@ class Endpoint(Model):
                 if option == "strict":
                     warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
                 return
-        for kind in refused_kinds(asked, complaint, has_form=has_form):
+        for kind in refused_kinds(asked, form, complaint):
             self.refused[kind] = str(refusal)
 
     def signed_under(self, body: Json) -> str:
@@ -179,9 +182,8 @@ class Endpoint(Model):
     def translate(self, error: BaseException) -> ModelError:
         """`error` as one of ours. Raises it if it comes neither from the provider nor from the
         network: then it is a bug. After a response has come, any error means that it cannot be
-        read.
+        read. A provider adds the errors of its SDK that say more than the response.
         """
-        response = current_trip().response
         where = shown_address(self.url)
         match error:
             case ModelError():  # already one of ours
@@ -200,9 +202,7 @@ class Endpoint(Model):
                 return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
             case ErrorAnswer(args=[answer]):
                 return self.error(answer)
-        problem = self.explained(error)
-        if problem:
-            return problem
+        response = current_trip().response
         if response is None:
             raise error
         if not response.is_success:
@@ -269,7 +269,3 @@ class Endpoint(Model):
         reasoning that it takes: all of them if the server does not tell, for then it is tried.
         """
         return ALL
-
-    def explained(self, error: Any) -> ModelError | None:
-        """The SDK's `error` as one of ours (`self.error`), if it says more than the response."""
-        return None

@@ -28,7 +28,7 @@ from ..errors import (
     RateLimited,
     ToolsUnsupported,
 )
-from ..messages import Force, ToolChoice
+from ..messages import Force, Json, ToolChoice
 from ..wire.json_reading import json_value
 
 RIGHT_KIND = "check that base_url points to the right kind of server"
@@ -161,11 +161,11 @@ ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECA
 REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
 
 
-def refused_kinds(asked: ToolChoice, complaint: str, *, has_form: bool) -> list[str]:
+def refused_kinds(asked: ToolChoice, form: Json | None, complaint: str) -> list[str]:
     """The kinds of tool choice that a server refuses with this `complaint`: `"form"` if it was
     asked for one. None of them if it is about something else.
     """
-    if has_form and REFUSED_FORM.search(complaint):
+    if form and REFUSED_FORM.search(complaint):
         return ["form"]
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
         return []

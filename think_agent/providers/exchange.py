@@ -58,23 +58,20 @@ class Exchange:
         if held >= NOTICEABLE:
             yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
 
-    def begin(self) -> Json:
+    def prepare(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
         provider takes.
         """
         self.wait = 0.0
-        self._body = self._next_body()
         self.fold = self.provider.fold()
-        return self._body
-
-    def _next_body(self) -> Json:
         self._form = self.provider.form(self.request)
         if self._form is None:
             self._asked = relax(self.request, self.provider.refused)
         else:
             self._asked = replace(self.request, output_schema=self._form)
             self._form_reader = FormReader(self.request, self._form)
-        return self.provider.to_wire(self._asked)
+        self._body = self.provider.to_wire(self._asked)
+        return self._body
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
@@ -113,11 +110,10 @@ class Exchange:
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)  # rule 4
         self.outcome = self._reply_despite(problem)
-        if self.outcome is not None:
+        if self.outcome or self._can_adapt(problem) or self._may_pass(problem):
             return
-        if not self._can_adapt(problem) and not self._may_pass(problem):
-            problem.__context__ = problem.__cause__ = None  # rule 5
-            self.outcome = problem
+        problem.__context__ = problem.__cause__ = None  # rule 5
+        self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, if the run can go on from it."""
@@ -140,10 +136,9 @@ class Exchange:
         """Can what was refused be sent at once in another way? The provider remembers it."""
         if not isinstance(problem, BadRequest):
             return False
-        has_form = self._form is not None
-        self.provider.remember(problem, self._asked.tool_choice, has_form=has_form)
+        self.provider.remember(problem, self._asked.tool_choice, self._form)
         self._refused_bodies.append(self._body)
-        return self._next_body() not in self._refused_bodies  # rule 1
+        return self.prepare() not in self._refused_bodies  # rule 1
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""

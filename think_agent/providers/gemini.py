@@ -69,9 +69,9 @@ class Gemini(Provider):
     def decoded(self, answer: Any) -> Any:
         return json.loads(answer.body)
 
-    def explained(self, error: Any) -> ModelError | None:
+    def translate(self, error: Any) -> ModelError:
         if not isinstance(error, errors.APIError):
-            return None
+            return super().translate(error)
         problem = self.error(error.details)
         details = str(error.details)
         delay = RETRY_DELAY.search(details)

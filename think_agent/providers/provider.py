@@ -36,7 +36,7 @@ class Provider(Endpoint):
                 time.sleep(exchange.wait)
             with exchange.trip:
                 try:
-                    answer = self.post(self.client, exchange.begin(), stream=in_pieces)
+                    answer = self.post(self.client, exchange.prepare(), stream=in_pieces)
                     if not in_pieces:
                         exchange.outcome = exchange.read(self.decoded(answer))
                         continue
@@ -58,9 +58,9 @@ class Provider(Endpoint):
                 yield notice
             if exchange.wait > 0:
                 await asyncio.sleep(exchange.wait)
-            async with exchange.trip, self._loop_client() as client:
+            async with self._loop_client(exchange.trip) as client:
                 try:
-                    answer = await self.post(client, exchange.begin(), stream=in_pieces)
+                    answer = await self.post(client, exchange.prepare(), stream=in_pieces)
                     if not in_pieces:
                         exchange.outcome = exchange.read(self.decoded(answer))
                         continue

@@ -55,10 +55,10 @@ class Stainless(Provider):
         """What a request needs besides the headers that the SDK sends."""
         return {}
 
-    def explained(self, error: Any) -> ModelError | None:
+    def translate(self, error: Any) -> ModelError:
         sdk = self.sdk
         if isinstance(error, sdk.APIConnectionError):
-            return self.translate(error.__cause__)  # raised by the transport
-        if isinstance(error, sdk.APIError):
+            error = error.__cause__  # raised by the transport
+        elif isinstance(error, sdk.APIError):
             return self.error(error.body or error.message)
-        return None
+        return super().translate(error)

@@ -27,7 +27,7 @@ LARGEST_ANSWER = 32 * 2**20  # bytes
 class Trip:
     """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
     come. In a `with` block, what this context sends is on this trip; at its end, a response that
-    an SDK has left open is closed.
+    an SDK has left open is closed (if its client is async, it is closed before).
     """
 
     deadline: float = inf
@@ -58,15 +58,6 @@ class Trip:
         TRIP.set(None)
         if self.response:
             self.response.close()
-            self.response = None
-
-    async def __aenter__(self) -> None:
-        self.__enter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        TRIP.set(None)
-        if self.response:
-            await self.response.aclose()
             self.response = None
 
 
@@ -128,10 +119,10 @@ def client_arguments(http: ModuleType, url: str) -> Json:
 def _bounded_stream(http: ModuleType) -> Any:
     """A class of streams of `http` that end in time, and before they are too large."""
 
+    @dataclass
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, stream: Any, trip: Trip) -> None:
-            self.stream = stream
-            self.trip = trip
+        stream: Any
+        trip: Trip
 
         def __iter__(self) -> Iterator[bytes]:
             for piece in self.stream:

@@ -1,9 +1,9 @@
 """Settings of a model, with the same meaning for all providers."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 
 from ..model import Request
 
@@ -11,17 +11,13 @@ MAX_OUTPUT = 8192  # tokens
 Reasoning = Literal["off", "low", "medium", "high"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
 class Settings:
-    """Settings of a model; None leaves one to the provider. `connect` checks their bounds, once.
+    """Settings of a model; None leaves one to the provider. Their types and bounds are checked.
 
     `max_output_tokens` bounds one reply, native reasoning included. `per_minute`: requests.
     `timeout`: the most seconds of silence.
     """
-
-    __pydantic_config__ = ConfigDict(
-        strict=True, allow_inf_nan=False, revalidate_instances="always"
-    )
 
     reasoning: Reasoning | None = None
     max_output_tokens: PositiveInt | None = None
