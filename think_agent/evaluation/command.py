@@ -169,9 +169,10 @@ class Evaluation:
                 self._planned = self.plan
                 file.write(LINE.dump_json(self._planned) + b"\n")
             waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
-            errors: list[str] = []  # in a row
+            failed = 0  # in a row
 
             async def worker() -> None:
+                nonlocal failed
                 for job in waiting:
                     transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
                     transcript.unlink(missing_ok=True)  # of an earlier try
@@ -180,10 +181,10 @@ class Evaluation:
                     self._results[job.name] = result
                     done(result)
                     if result.error:
-                        errors.append(result.error)
+                        failed += 1
                     elif not job.setting.is_scripted:
-                        errors.clear()
-                    if len(errors) == MOST_IN_A_ROW:
+                        failed = 0
+                    if failed == MOST_IN_A_ROW:
                         raise ModelError(f"{MOST_IN_A_ROW} runs in a row failed: {result.error}")
 
             async def workers() -> None:
