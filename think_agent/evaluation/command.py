@@ -17,7 +17,7 @@ Rule 5: the suite's floors are run together with the settings.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -108,19 +108,17 @@ class Evaluation:
         compared = tuple(planned(self.models))
         return Plan(tuple(self.models), compared, len(self._trials), len(self.cases))
 
-    def _jobs(self, shard: slice = slice(None)) -> list[Job]:
-        jobs = []
+    def _jobs(self, shard: slice = slice(None)) -> Iterator[Job]:
         for trial, case in list(product(self._trials, self.cases))[shard]:
             # In the order of their digests, which is as good as drawn, and stands in the file.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                jobs.append(Job(setting, case, trial, name, self._results.get(name)))
-        return jobs
+                yield Job(setting, case, trial, name, self._results.get(name))
 
     @property
     def jobs(self) -> list[Job]:
         """The trials of this shard."""
-        return self._jobs(self._shard)
+        return list(self._jobs(self._shard))
 
     @property
     def waiting(self) -> list[Job]:
