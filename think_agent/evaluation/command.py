@@ -88,9 +88,7 @@ class Evaluation:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
-                    self._asked[setting, case.id] = digest(
-                        Job(setting, case, 1), model, self._suite
-                    )
+                    self._asked[setting, case.id] = digest(setting, case, model, self._suite)
                 self.models[setting] = model
             except ValueError as error:
                 self.impossible[setting] = str(error)

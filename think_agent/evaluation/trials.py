@@ -117,10 +117,9 @@ class Job(NamedTuple):
         return self.result is None or self.result.error != ""
 
 
-def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
+def prepared(setting: Setting, case: Case, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError for an impossible setting."""
-    setting = job.setting
-    world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
+    world = suite.prepare(case.model_dump(), enforce=setting.enforce == "on")
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
@@ -165,12 +164,12 @@ def _where_to_think(setting: Setting, model: Model) -> str:
     return "in a call of the tool `think`"
 
 
-def digest(job: Job, model: Model, suite: Suite) -> str:
+def digest(setting: Setting, case: Case, model: Model, suite: Suite) -> str:
     """A digest of everything that shapes the first request: the case, the agent's instructions and
     tools, the setting, and the version of the kit.
     """
-    _, agent = prepared(job, model, suite)
-    asked = [__version__, asdict(job.setting), job.case.model_dump(), agent.made_of()]
+    _, agent = prepared(setting, case, model, suite)
+    asked = [__version__, asdict(setting), case.model_dump(), agent.made_of()]
     return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
 
 
@@ -182,7 +181,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
     would praise a setting that breaks its hardest cases.
     """
     case = job.case
-    world, agent = prepared(job, model, suite)
+    world, agent = prepared(job.setting, case, model, suite)
     result = Result(
         setting=job.setting,
         case=case.id,
