@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 from pydantic import BaseModel
 
 from .. import __version__
-from ..agent import Agent, Saved
+from ..agent import Agent
 from ..dialects.auto import Auto
 from ..errors import AuthError, BadRequest, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
@@ -33,6 +33,7 @@ from ..testing.scripted import Script
 from ..text import canonical
 from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
+from ..transcript import Transcript
 from ..turn import Turn
 from .scores import Result, Setting
 
@@ -173,9 +174,9 @@ def digest(setting: Setting, case: Case, model: Model, suite: Suite) -> str:
     return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
 
 
-async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
-    """Run one trial. If `transcript` is a Path, the transcript is kept there. Raises ModelError
-    only if no other trial could be run either.
+async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
+    """Run one trial; `transcript` is the file in which it is kept, if it is. Raises ModelError only
+    if no other trial could be run either.
 
     A request that the provider refuses is an outcome of its setting, and not right: to leave it out
     would praise a setting that breaks its hardest cases.
@@ -190,12 +191,11 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
         trial=job.trial,
         name=job.name,
     )
+    saved = transcript or Transcript()  # each turn adds to it
     try:
         text = case.text or world.reply(())
         while text is not None:
-            outcome = await agent.arun(text, transcript=transcript)
-            if not isinstance(transcript, Path):
-                transcript = outcome.transcript
+            outcome = await agent.arun(text, transcript=saved)
             text = await asyncio.to_thread(world.reply, outcome.transcript)
     except (AuthError, ModelNotFound):  # every other case would fail, too
         raise
