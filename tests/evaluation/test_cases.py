@@ -281,7 +281,7 @@ def test_advice_asks_for_what_is_there(think, cover, dialect, where):
     model = ScriptedModel("x")
     if dialect == "auto":
         model = in_dialect(model, dialect)
-    world, agent = prepared(Job(setting, CASE, 1), model, suite)
+    world, agent = prepared(setting, CASE, model, suite)
     told = f"{world.instructions.strip()}\n\n{ADVICE.strip()}\n\nDo this {where}."
     assert agent.instructions == told
     assert (agent.shown[0].name == "think") == (think != "none")
@@ -289,12 +289,12 @@ def test_advice_asks_for_what_is_there(think, cover, dialect, where):
 
 def test_silent_advice_has_no_place_to_write():
     setting = Setting("p", think="none", cover="none", advice="silent")
-    _, agent = prepared(Job(setting, CASE, 1), ScriptedModel("x"), suite)
+    _, agent = prepared(setting, CASE, ScriptedModel("x"), suite)
     assert agent.instructions.endswith("Do this for yourself, before you call a tool.")
 
 
 def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
-    _, agent = prepared(Job(Setting("p", think="brief"), CASE, 1), ScriptedModel("x"), suite)
+    _, agent = prepared(Setting("p", think="brief"), CASE, ScriptedModel("x"), suite)
     [brief, *_] = agent.shown
     assert brief.description == f"{THINK.description} Write at most 25 words."
     assert agent._can_signal
@@ -303,10 +303,10 @@ def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
     assert form["properties"]["thought"]["maxLength"] == 180
     assert form["required"] == ["thought", "should_continue"]
     with pytest.raises(ValueError, match=r"think=brief .* only native"):
-        prepared(Job(Setting("p", think="brief", dialect="json"), CASE, 1), None, suite)
+        prepared(Setting("p", think="brief", dialect="json"), CASE, None, suite)
 
 
 def test_a_suite_without_advice_says_so():
     bare = Suite(prepare=prepare, STAND_INS={})
     with pytest.raises(ValueError, match="this suite has no ADVICE"):
-        prepared(Job(Setting("p", advice="on"), CASE, 1), ScriptedModel("x"), bare)
+        prepared(Setting("p", advice="on"), CASE, ScriptedModel("x"), bare)

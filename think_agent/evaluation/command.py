@@ -17,7 +17,7 @@ Rule 5: the suite's floors are run together with the settings.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,7 @@ class Evaluation:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
-                    self._asked[setting, case.id] = digest(
-                        Job(setting, case, 1), model, self._suite
-                    )
+                    self._asked[setting, case.id] = digest(setting, case, model, self._suite)
                 self.models[setting] = model
             except ValueError as error:
                 self.impossible[setting] = str(error)
@@ -108,19 +106,17 @@ class Evaluation:
         compared = tuple(planned(self.models))
         return Plan(tuple(self.models), compared, len(self._trials), len(self.cases))
 
-    def _jobs(self, shard: slice = slice(None)) -> list[Job]:
-        jobs = []
+    def _jobs(self, shard: slice = slice(None)) -> Iterator[Job]:
         for trial, case in list(product(self._trials, self.cases))[shard]:
             # In the order of their digests, which is as good as drawn, and stands in the file.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
-                jobs.append(Job(setting, case, trial, name, self._results.get(name)))
-        return jobs
+                yield Job(setting, case, trial, name, self._results.get(name))
 
     @property
     def jobs(self) -> list[Job]:
         """The trials of this shard."""
-        return self._jobs(self._shard)
+        return list(self._jobs(self._shard))
 
     @property
     def waiting(self) -> list[Job]:
@@ -169,9 +165,10 @@ class Evaluation:
                 self._planned = self.plan
                 file.write(LINE.dump_json(self._planned) + b"\n")
             waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
-            errors: list[str] = []  # in a row
+            failed = 0  # in a row
 
             async def worker() -> None:
+                nonlocal failed
                 for job in waiting:
                     transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
                     transcript.unlink(missing_ok=True)  # of an earlier try
@@ -180,10 +177,10 @@ class Evaluation:
                     self._results[job.name] = result
                     done(result)
                     if result.error:
-                        errors.append(result.error)
+                        failed += 1
                     elif not job.setting.is_scripted:
-                        errors.clear()
-                    if len(errors) == MOST_IN_A_ROW:
+                        failed = 0
+                    if failed == MOST_IN_A_ROW:
                         raise ModelError(f"{MOST_IN_A_ROW} runs in a row failed: {result.error}")
 
             async def workers() -> None:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 from pydantic import BaseModel
 
 from .. import __version__
-from ..agent import Agent, Saved
+from ..agent import Agent
 from ..dialects.auto import Auto
 from ..errors import AuthError, BadRequest, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
@@ -33,6 +33,7 @@ from ..testing.scripted import Script
 from ..text import canonical
 from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
+from ..transcript import Transcript
 from ..turn import Turn
 from .scores import Result, Setting
 
@@ -117,10 +118,9 @@ class Job(NamedTuple):
         return self.result is None or self.result.error != ""
 
 
-def prepared(job: Job, model: Model, suite: Suite) -> tuple[World, Agent]:
+def prepared(setting: Setting, case: Case, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError for an impossible setting."""
-    setting = job.setting
-    world = suite.prepare(job.case.model_dump(), enforce=setting.enforce == "on")
+    world = suite.prepare(case.model_dump(), enforce=setting.enforce == "on")
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
@@ -165,24 +165,24 @@ def _where_to_think(setting: Setting, model: Model) -> str:
     return "in a call of the tool `think`"
 
 
-def digest(job: Job, model: Model, suite: Suite) -> str:
+def digest(setting: Setting, case: Case, model: Model, suite: Suite) -> str:
     """A digest of everything that shapes the first request: the case, the agent's instructions and
     tools, the setting, and the version of the kit.
     """
-    _, agent = prepared(job, model, suite)
-    asked = [__version__, asdict(job.setting), job.case.model_dump(), agent.made_of()]
+    _, agent = prepared(setting, case, model, suite)
+    asked = [__version__, asdict(setting), case.model_dump(), agent.made_of()]
     return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
 
 
-async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) -> Result:
-    """Run one trial. If `transcript` is a Path, the transcript is kept there. Raises ModelError
-    only if no other trial could be run either.
+async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
+    """Run one trial; `transcript` is the file in which it is kept, if it is. Raises ModelError only
+    if no other trial could be run either.
 
     A request that the provider refuses is an outcome of its setting, and not right: to leave it out
     would praise a setting that breaks its hardest cases.
     """
     case = job.case
-    world, agent = prepared(job, model, suite)
+    world, agent = prepared(job.setting, case, model, suite)
     result = Result(
         setting=job.setting,
         case=case.id,
@@ -191,12 +191,11 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Saved = ()) 
         trial=job.trial,
         name=job.name,
     )
+    saved = transcript or Transcript()  # each turn adds to it
     try:
         text = case.text or world.reply(())
         while text is not None:
-            outcome = await agent.arun(text, transcript=transcript)
-            if not isinstance(transcript, Path):
-                transcript = outcome.transcript
+            outcome = await agent.arun(text, transcript=saved)
             text = await asyncio.to_thread(world.reply, outcome.transcript)
     except (AuthError, ModelNotFound):  # every other case would fail, too
         raise

@@ -34,12 +34,11 @@ def observe(model: Model) -> dict[str, Seen]:
     model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
     # The provider's own memory of refused choices (`Provider.refused`); other models have none.
     refused: dict[str, str] = getattr(model, "refused", {})
-    form_of = getattr(model, "form", None)
+    # The form that forces what the server does not (`wire/forms.py`).
+    form_of = getattr(model, "form", lambda question: None)
     seen = {}
     for name, question in QUESTIONS.items():
-        # Does a form force what the server does not (`wire/forms.py`)?
-        has_form = form_of is not None and form_of(question) is not None
-        if refused.get(name) == "" and not has_form:
+        if refused.get(name) == "" and form_of(question) is None:
             continue
         try:
             seen[name] = _ask(model, name)
