@@ -10,7 +10,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -75,7 +75,7 @@ def sendable(
     """
     sent: list[Spoken] = []
     ids: set[str] = set()
-    for reply, answered in _with_results(messages):
+    for reply, answered in with_results(messages):
         if isinstance(reply, User):
             sent.append(reply)
             continue
@@ -89,28 +89,22 @@ def sendable(
     return sent
 
 
-def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
+def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What is said by users and by models. Each result is with its reply."""
     said: list[tuple[User | Assistant, Answered]] = []
-    for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, (User, Assistant)):
-            answered: Answered = []
-            said.append((message, answered))
-        elif isinstance(message, ToolResult) and call:
-            answered.append((call, message))
-    return said
-
-
-def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
-    """Every message, each with the call that it answers. None: it answers no call."""
+    answered: Answered = []
     open_calls: deque[ToolCall] = deque()
-    for message in messages:
-        call = None
+    for message in messages:  # a `match` takes three times as long
+        if isinstance(message, ToolResult):
+            call = take_answered(open_calls, message)
+            if call:
+                answered.append((call, message))
+        elif isinstance(message, (User, Assistant)):
+            answered = []
+            said.append((message, answered))
         if isinstance(message, Assistant):
             open_calls = deque(message.tool_calls)
-        elif isinstance(message, ToolResult):
-            call = take_answered(open_calls, message)
-        yield message, call
+    return said
 
 
 def _sent(
