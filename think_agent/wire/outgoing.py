@@ -10,7 +10,7 @@ Rule 2: how a message is sent depends on the messages before it, and never on la
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -60,7 +60,7 @@ def sendable(
     native: type = dict,
     short_ids: bool = False,
     signed_under: str | None = None,
-) -> list[Spoken]:
+) -> Iterator[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
@@ -73,20 +73,18 @@ def sendable(
       With `short_ids` all ids are replaced by nine letters and digits.
     - A message that only the kit reads is left out, and so is an empty reply.
     """
-    sent: list[Spoken] = []
     ids: set[str] = set()
     for reply, answered in with_results(messages):
         if isinstance(reply, User):
-            sent.append(reply)
-            continue
-        goes_back = False  # as it came (rule 1)
-        if (reply.provider, reply.dialect) == (provider, dialect) and host in (None, reply.host):
-            is_whole = len(answered) == len(reply.tool_calls)
-            is_valid = signed_under is None or reply.signed_under in ("", signed_under)
-            goes_back = is_whole and is_valid and isinstance(reply.native, native)
-        if answered or reply.words:
-            sent += _sent(reply, answered, ids, goes_back, short_ids)
-    return sent
+            yield reply
+        elif answered or reply.words:
+            goes_back = False  # as it came (rule 1)
+            by = reply.provider, reply.dialect
+            if by == (provider, dialect) and host in (None, reply.host):
+                is_whole = len(answered) == len(reply.tool_calls)
+                is_valid = signed_under is None or reply.signed_under in ("", signed_under)
+                goes_back = is_whole and is_valid and isinstance(reply.native, native)
+            yield from _sent(reply, answered, ids, goes_back, short_ids)
 
 
 def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
