@@ -25,11 +25,11 @@ from tau2.evaluator.evaluator_env import EnvironmentEvaluator
 from tau2.registry import registry
 from tau2.user.user_simulator import UserSimulator
 
-from think_agent import Message, NothingDone, Tool, ToolResult, Turn, User
+from think_agent import Message, NothingDone, Tool, Turn, User
 from think_agent.evaluation.trials import Check
 from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
-from think_agent.wire.outgoing import pairs
+from think_agent.wire.outgoing import with_results
 
 STAND_INS: Mapping[str, Script] = {}
 ADVICE = """Before you change anything or answer, list the rules of the policy that apply, check
@@ -121,17 +121,18 @@ def prepare(case: Mapping[str, Any], *, enforce: bool) -> TaskWorld:
 def as_theirs(transcript: Sequence[Message]) -> list[Any]:
     """A transcript in tau2's words: what the user and the agent said, and the calls that ran."""
     said: list[Any] = []
-    for message, call in pairs(transcript):
-        if isinstance(message, User) and message.kind == "person":
-            said.append(theirs.UserMessage(role="user", content=message.text))
-        elif isinstance(message, ToolResult) and call and call.name != THINK_NAME:
-            if message.refused:
+    for message, answered in with_results(transcript):
+        if isinstance(message, User):
+            if message.kind == "person":
+                said.append(theirs.UserMessage(role="user", content=message.text))
+        elif message.words:
+            said.append(_from_agent(message.words))
+        for call, result in answered:
+            if call.name == THINK_NAME or result.refused:
                 continue
             wanted = theirs.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
             said.append(theirs.AssistantMessage(role="assistant", tool_calls=[wanted]))
-            said.append(theirs.ToolMessage(id=call.id, role="tool", content=message.content))
-        elif getattr(message, "words", ""):
-            said.append(_from_agent(message.words))  # type: ignore[union-attr]
+            said.append(theirs.ToolMessage(id=call.id, role="tool", content=result.content))
     return said
 
 

@@ -22,7 +22,7 @@ from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, U
 from think_agent.messages import THINK_NAME, Spoken
 from think_agent.testing import think
 from think_agent.think import has_signal, without
-from think_agent.wire.outgoing import pairs
+from think_agent.wire.outgoing import with_results
 
 LABEL = "[scripted stand-in, no language model]"
 MANAGER_PRESENT = "a manager is present"
@@ -102,15 +102,15 @@ class Progress:
         self.has_thought = False
         self._results: dict[tuple[str, str], ToolResult] = {}
         self._numbers: dict[tuple[str, str], str] = {}  # of results, in a run with sources
-        for message, call in pairs(turn):
-            if call and isinstance(message, ToolResult):
+        for _, answered in with_results(turn):
+            for call, result in answered:
                 self.just_thought = call.name == THINK_NAME
                 self.has_thought |= self.just_thought
-                number = NUMBER.match(message.content)
+                number = NUMBER.match(result.content)
                 if number:
                     self._numbers[(call.name, order_of(call))] = number[1]
-                    message = replace(message, content=message.content[number.end() :])
-                self._results[(call.name, order_of(call))] = message
+                    result = replace(result, content=result.content[number.end() :])
+                self._results[(call.name, order_of(call))] = result
 
         tools = {tool.name for tool in request.tools}
         self.can_think = THINK_NAME in tools

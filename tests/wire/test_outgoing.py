@@ -50,7 +50,7 @@ def conversation(ids, **fields):
 
 
 def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
-    sent = sendable(conversation(IDS), "openai")
+    sent = list(sendable(conversation(IDS), "openai"))
     calls = [call for m in sent if isinstance(m, Assistant) for call in m.tool_calls]
     results = [message for message in sent if isinstance(message, ToolResult)]
     assert len({call.id for call in calls}) == len(calls) == 2 * len(IDS)
@@ -59,13 +59,13 @@ def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
         (result.call_id, result.content) for result in results
     ]
     assert calls[0].id == "call_0"  # a good one stays
-    whole = sendable(conversation(IDS)[: len(IDS) + 2], "openai")
+    whole = list(sendable(conversation(IDS)[: len(IDS) + 2], "openai"))
     assert sent[: len(whole)] == whole  # whatever comes later
 
 
 def test_ids_that_a_provider_wrote_itself_stay():
     own = conversation(IDS, native={"role": "assistant"}, provider="openai")
-    assert sendable(own, "openai") == own
+    assert list(sendable(own, "openai")) == own
 
 
 def test_a_call_without_its_result_is_not_sent():
@@ -80,4 +80,4 @@ def test_a_call_without_its_result_is_not_sent():
 @pytest.mark.parametrize(("text", "sent"), [("Lost.", "Lost."), ("", "Looking.")])
 def test_to_another_provider_commentary_is_text_where_it_is_the_answer(text, sent):
     reply = Assistant(text, commentary="Looking.", provider="openai")
-    assert sendable([reply], "ollama") == [Assistant(sent, provider="openai")]
+    assert list(sendable([reply], "ollama")) == [Assistant(sent, provider="openai")]

@@ -97,8 +97,7 @@ class TagParser(Reader):
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
-        for name, part in self._splitter.close():
-            yield from self.read(name, part)
+        return self.read("", self._splitter.close())
 
     def _obey(self, name: str, *, closing: bool) -> None:
         if name in self._answers:

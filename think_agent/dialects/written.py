@@ -24,7 +24,6 @@ from ..messages import (
     Json,
     ToolCall,
     ToolChoice,
-    ToolResult,
     User,
     from_json,
     to_json,
@@ -33,7 +32,7 @@ from ..model import Model, Request
 from ..text import json_text
 from ..think import has_signal
 from ..tools import ModelMistake, Tool
-from ..wire.outgoing import pairs, sendable
+from ..wire.outgoing import sendable, with_results
 from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 
@@ -150,14 +149,10 @@ class Written(Dialect):
         observations.
         """
         conversation: Conversation = []
-        for message, call in pairs(sendable(request.messages, self.name, self.dialect)):
+        sent = sendable(request.messages, self.name, self.dialect)
+        for message, answered in with_results(sent):
             match message:
                 case User(text=text):
-                    say(conversation, text)
-                case ToolResult(name="think", content=content):
-                    say(conversation, content)  # the model does not know it as a tool
-                case ToolResult(content=content) if call:
-                    text = f"Observation ({call.name} {json_text(call.arguments)}): {content}"
                     say(conversation, text)
                 case Assistant(native={self.key: own}):
                     reply = from_json(own)
@@ -169,6 +164,11 @@ class Written(Dialect):
                     conversation.append(
                         replace(message, text=text, tool_calls=(), native=None, dialect="")
                     )
+            for call, result in answered:
+                text = result.content
+                if result.name != THINK_NAME:  # the model does not know it as a tool
+                    text = f"Observation ({call.name} {json_text(call.arguments)}): {text}"
+                say(conversation, text)
         return conversation
 
 

@@ -13,7 +13,7 @@ from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, count, deltas_of, ended, first_choice
-from .outgoing import arguments_object, choice_of, filled, sendable
+from .outgoing import arguments_object, filled, sendable
 from .settings import Settings
 
 NAME = "gemini"
@@ -92,7 +92,7 @@ def _reasoning(settings: Settings, model: str) -> Json:
 
 
 def _choice(request: Request, strict: bool) -> Json:
-    match choice_of(request):
+    match request.tool_choice:
         case Force(name):
             return {"mode": "ANY", "allowedFunctionNames": [name]}
         case "required":

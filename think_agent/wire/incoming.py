@@ -9,7 +9,6 @@ Rule 2: a reply is whole unless its stop reason is known to mean something else 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -95,9 +94,10 @@ def arguments_of(value: Json | str | None) -> Json | str:
     if not value or value == "null":  # as Groq writes that there are no arguments
         return {}
     if isinstance(value, dict):
-        with suppress(ValueError, RecursionError):
+        try:
             return cast(Json, read_back(value))
-        value = json_text(value)
+        except (ValueError, RecursionError):
+            return json_text(value)
     found = json_value(value)
     if isinstance(found, dict):
         return found

@@ -57,11 +57,6 @@ def to_wire(
     """The body of a request. `max_name`: the server's name for the bound on the output. OpenAI's is
     `max_completion_tokens`.
     """
-    choice: Any = choice_of(request)
-    if isinstance(choice, Force):
-        choice = {"type": "function", "function": {"name": choice.name}}
-        if request.output_schema is not None:  # a form forces it instead (`forms.py`)
-            choice = None
     effort: str | None = settings.reasoning
     if effort == "off":
         effort = "none"
@@ -71,6 +66,11 @@ def to_wire(
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": request.output_schema, "strict": True},
         }
+    choice: Any = choice_of(request)
+    if isinstance(choice, Force):
+        choice = {"type": "function", "function": {"name": choice.name}}
+        if form:  # it forces the call instead (`forms.py`)
+            choice = None
     return filled(
         model=model,
         messages=chat_messages(request, NAME, host),

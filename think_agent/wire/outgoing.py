@@ -65,7 +65,7 @@ def sendable(
     native: type = dict,
     short_ids: bool = False,
     signed_under: str | None = None,
-) -> list[Spoken]:
+) -> Iterator[Spoken]:
     """`messages` as `provider` may see them. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
@@ -78,44 +78,36 @@ def sendable(
       With `short_ids` all ids are replaced by nine letters and digits.
     - A message that only the kit reads is left out, and so is an empty reply.
     """
-    sent: list[Spoken] = []
     ids: set[str] = set()
-    for reply, answered in _with_results(messages):
+    for reply, answered in with_results(messages):
         if isinstance(reply, User):
-            sent.append(reply)
-            continue
-        goes_back = False  # as it came (rule 1)
-        if (reply.provider, reply.dialect) == (provider, dialect) and host in (None, reply.host):
-            is_whole = len(answered) == len(reply.tool_calls)
-            is_valid = signed_under is None or reply.signed_under in ("", signed_under)
-            goes_back = is_whole and is_valid and isinstance(reply.native, native)
-        if answered or reply.words:
-            sent += _sent(reply, answered, ids, goes_back, short_ids)
-    return sent
+            yield reply
+        elif answered or reply.words:
+            goes_back = False  # as it came (rule 1)
+            by = reply.provider, reply.dialect
+            if by == (provider, dialect) and host in (None, reply.host):
+                is_whole = len(answered) == len(reply.tool_calls)
+                is_valid = signed_under is None or reply.signed_under in ("", signed_under)
+                goes_back = is_whole and is_valid and isinstance(reply.native, native)
+            yield from _sent(reply, answered, ids, goes_back, short_ids)
 
 
-def _with_results(messages: Sequence[Message]) -> list[tuple[User | Assistant, Answered]]:
+def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What is said by users and by models. Each result is with its reply."""
     said: list[tuple[User | Assistant, Answered]] = []
-    for message, call in pairs(messages):  # a `match` takes three times as long
-        if isinstance(message, (User, Assistant)):
-            answered: Answered = []
-            said.append((message, answered))
-        elif isinstance(message, ToolResult) and call:
-            answered.append((call, message))
-    return said
-
-
-def pairs(messages: Iterable[Message]) -> Iterator[tuple[Message, ToolCall | None]]:
-    """Every message, each with the call that it answers. None: it answers no call."""
+    answered: Answered = []
     open_calls: deque[ToolCall] = deque()
-    for message in messages:
-        call = None
+    for message in messages:  # a `match` takes three times as long
+        if isinstance(message, ToolResult):
+            call = take_answered(open_calls, message)
+            if call:
+                answered.append((call, message))
+        elif isinstance(message, (User, Assistant)):
+            answered = []
+            said.append((message, answered))
         if isinstance(message, Assistant):
             open_calls = deque(message.tool_calls)
-        elif isinstance(message, ToolResult):
-            call = take_answered(open_calls, message)
-        yield message, call
+    return said
 
 
 def _sent(

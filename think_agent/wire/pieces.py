@@ -52,22 +52,15 @@ class Splitter:
     _at = 0  # where it begins
 
     def __init__(self, known: Marks) -> None:
-        self._whole, self._begun_or_whole = known
+        _, self._begun_or_whole = known
 
     def feed(self, text: str) -> list[Part]:
         """The parts that the next piece makes certain."""
-        return self._split(text, self._begun_or_whole)
-
-    def close(self) -> list[Part]:
-        """The parts of what was held back. No more text comes."""
-        return self._split("", self._whole)
-
-    def _split(self, text: str, pattern: re.Pattern[str]) -> list[Part]:
         text = self._text + text
         at = self._at
         end = len(text)
         parts = []
-        for found in pattern.finditer(text, at):
+        for found in self._begun_or_whole.finditer(text, at):
             if found.lastgroup is None:  # rule 1: it may still become a mark
                 end = found.start()
                 break
@@ -77,6 +70,10 @@ class Splitter:
         self._at = min(end, 1)  # rule 2
         self._text = text[end - self._at :]
         return [part for part in parts if any(part)]
+
+    def close(self) -> str:
+        """What was held back. No more comes, so it is text: also a mark that could have grown."""
+        return self._text[self._at :]
 
 
 HEX = "[0-9a-fA-F]"
