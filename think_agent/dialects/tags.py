@@ -62,7 +62,7 @@ class TagParser(Reader):
     """
 
     unopened = ""
-    _part = 1  # the kind has not changed yet
+    _changes = 0  # of the kind
     _code = ""  # the backticks that opened the code we are in
 
     def __init__(self, tags: Tags = TAGS) -> None:
@@ -88,12 +88,12 @@ class TagParser(Reader):
             if not self._open or tag == self._open[0]:  # in thinking, every other tag is text
                 self._obey(tag, closing="/" in part)
                 if self._kind != kind:
-                    self._part += 1
+                    self._changes += 1
                 return []
 
         if kind == "answer":
             self._follow_code(name, part)
-        return self.texts[kind].feed(kind, part, self._part)
+        return self.tell(kind, part, self._changes)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
@@ -108,7 +108,7 @@ class TagParser(Reader):
             self._open.append(name)
         elif self._open:
             self._open.pop()
-        elif self._part == 1 and self._outside == "answer":
+        elif not self._changes and self._outside == "answer":
             self.unopened = name
         self._outside = "answer"  # rule 2: once no thinking is open
 
