@@ -152,10 +152,8 @@ class Written(Dialect):
         conversation: Conversation = []
         for message, call in pairs(sendable(request.messages, self.name, self.dialect)):
             match message:
-                case User(text=text):
-                    say(conversation, text)
-                case ToolResult(name="think", content=content):
-                    say(conversation, content)  # the model does not know it as a tool
+                case User(text=text) | ToolResult(name="think", content=text):
+                    say(conversation, text)  # the model does not know think as a tool
                 case ToolResult(content=content) if call:
                     text = f"Observation ({call.name} {json_text(call.arguments)}): {content}"
                     say(conversation, text)
