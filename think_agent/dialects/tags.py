@@ -62,7 +62,8 @@ class TagParser(Reader):
     """
 
     unopened = ""
-    _changes = 0  # of the kind
+    _open = ""  # the thinking tag that was opened last
+    _depth = 0  # how often it is open
     _code = ""  # the backticks that opened the code we are in
 
     def __init__(self, tags: Tags = TAGS) -> None:
@@ -70,13 +71,12 @@ class TagParser(Reader):
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._open: list[str] = []  # the thinking tags that are open, all of one name
-        self._outside = self._plain  # the kind of text when none is open
+        self._outside = self._plain  # the kind of text when no thinking is open
 
     @property
     def _kind(self) -> Kind:
         """The kind of the text that comes next."""
-        if self._open:
+        if self._depth:
             return "thinking"
         return self._outside
 
@@ -85,15 +85,15 @@ class TagParser(Reader):
         kind = self._kind
         if name == "tag" and not self._code:  # in code, every tag is text
             tag = part.strip("</ >").casefold()
-            if not self._open or tag == self._open[0]:  # in thinking, every other tag is text
+            if not self._depth or tag == self._open:  # in thinking, every other tag is text
                 self._obey(tag, closing="/" in part)
                 if self._kind != kind:
-                    self._changes += 1
+                    self._part = ""  # a new one begins
                 return []
 
         if kind == "answer":
             self._follow_code(name, part)
-        return self.tell(kind, part, self._changes)
+        return self.tell(kind, part, kind)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
@@ -105,10 +105,11 @@ class TagParser(Reader):
             self._outside = self._plain if closing else "answer"
             return
         if not closing:
-            self._open.append(name)
-        elif self._open:
-            self._open.pop()
-        elif not self._changes and self._outside == "answer":
+            self._open = name
+            self._depth += 1
+        elif self._depth:
+            self._depth -= 1
+        elif not self._open and self._plain == "answer":
             self.unopened = name
         self._outside = "answer"  # rule 2: once no thinking is open
 
