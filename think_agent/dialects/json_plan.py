@@ -60,11 +60,10 @@ LONGEST_ARGUMENT = 1000
 
 @dataclass(frozen=True)
 class Form:
-    """What a reply to one request has to have (rule 1). `tools` are those that it may name, without
-    the think tool, which has its own keys.
+    """What a tool choice leaves of a plan (rule 1). `tools` are those that it may name, without the
+    think tool, which has its own keys.
     """
 
-    choice: ToolChoice
     keys: Sequence[str]
     tools: Mapping[str, Tool]
     must_act: bool = False
@@ -84,6 +83,8 @@ class JsonPlan(Written):
         branches = []
         for name, tool in form.tools.items():
             arguments = reduced(tool.parameters, strict=True)
+            if self.is_local:
+                arguments = transformed(arguments, _bounded)
             # Gemini does not know `const`.
             branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
@@ -95,22 +96,18 @@ class JsonPlan(Written):
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         if self.is_local:  # small models end a plan only if it is bounded
             kinds |= BOUNDED
-        plan = _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
-        if self.is_local:
-            return transformed(plan, _bounded)
-        return plan
+        return _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
 
     def _form(self, request: Request) -> Form:
         """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
         action, `"none"` for `response` alone. The reasoning is written before the decision.
         """
-        choice = request.tool_choice
         keys = list(KEYS)
         tools = others(request.tools)
         must_act = False
-        match choice:
+        match request.tool_choice:
             case "none":
-                return Form(choice, ["response"], {})
+                return Form(["response"], {})
             case "required":
                 must_act = not signals(request.tools)  # the exit signal is enough
             case Force("think"):
@@ -125,7 +122,7 @@ class JsonPlan(Written):
             keys.remove("actions")
         if self.is_local:
             keys.remove("understanding")
-        return Form(choice, keys, tools, must_act)
+        return Form(keys, tools, must_act)
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -152,13 +149,14 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
+        choice = request.tool_choice
         form = self._form(request)
         try:  # a key that is missing is null, which is refused; more keys may be there
-            plan = Plan.model_validate(dict.fromkeys(form.keys) | _first_object(text, form))
+            plan = Plan.model_validate(dict.fromkeys(form.keys) | _first_object(text, choice))
         except pydantic.ValidationError as error:
             raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
-        if form.choice == "none":
+        if choice == "none":
             return Meaning(answer)
 
         calls = []
@@ -170,7 +168,7 @@ class JsonPlan(Written):
             schema = reduced(tool.parameters, strict=False)
             calls.append(ToolCall("", tool.name, without_nulls(action.arguments, schema)))
         if form.tools:
-            _check_amount(plan, form)
+            _check_amount(plan, form, choice)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
@@ -211,7 +209,7 @@ def _bounded(part: Json) -> Json:
 # Reading: text -> Plan -> calls.
 
 
-def _first_object(text: str, form: Form) -> Json:
+def _first_object(text: str, choice: ToolChoice) -> Json:
     """The first JSON object in `text` with a key of a plan. Without one, plain text is the
     response where a response is due. Raises ModelMistake.
     """
@@ -219,18 +217,18 @@ def _first_object(text: str, form: Form) -> Json:
         if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
-    if form.choice == "none" and not is_attempt:
+    if choice == "none" and not is_attempt:
         return {"response": text}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def _check_amount(plan: Plan, form: Form) -> None:
+def _check_amount(plan: Plan, form: Form, choice: ToolChoice) -> None:
     """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
     if len(plan.actions) > 1:
         raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
     if plan.actions and not plan.reasoning.strip():
         raise ModelMistake("reasoning is blank; write down why, then act")
-    if plan.actions or form.choice == "auto":
+    if plan.actions or choice == "auto":
         return
     if form.must_act or not plan.task_complete:
         raise ModelMistake("actions: this turn asks for one")
