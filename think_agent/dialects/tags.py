@@ -71,39 +71,32 @@ class TagParser(Reader):
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._outside = self._plain  # the kind of text when no thinking is open
-
-    @property
-    def _kind(self) -> Kind:
-        """The kind of the text that comes next."""
-        if self._depth:
-            return "thinking"
-        return self._outside
+        self._kind = self._plain  # of the text that comes next
 
     def read(self, name: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
-        kind = self._kind
         if name == "tag" and not self._code:  # in code, every tag is text
             tag = part.strip("</ >").casefold()
             if not self._depth or tag == self._open:  # in thinking, every other tag is text
-                self._obey(tag, closing="/" in part)
-                if self._kind != kind:
+                kind = self._obey(tag, closing="/" in part)
+                if kind != self._kind:
+                    self._kind = kind
                     self._part = ""  # a new one begins
                 return []
 
-        if kind == "answer":
+        if self._kind == "answer":
             self._follow_code(name, part)
-        return self.tell(kind, part, kind)
+        return self.tell(self._kind, part, self._kind)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
         for name, part in self._splitter.close():
             yield from self.read(name, part)
 
-    def _obey(self, name: str, *, closing: bool) -> None:
+    def _obey(self, name: str, *, closing: bool) -> Kind:
+        """Obey a tag. Returns the kind of the text after it."""
         if name in self._answers:
-            self._outside = self._plain if closing else "answer"
-            return
+            return self._plain if closing else "answer"
         if not closing:
             self._open = name
             self._depth += 1
@@ -111,7 +104,7 @@ class TagParser(Reader):
             self._depth -= 1
         elif not self._open and self._plain == "answer":
             self.unopened = name
-        self._outside = "answer"  # rule 2: once no thinking is open
+        return "thinking" if self._depth else "answer"  # rule 2
 
     def _follow_code(self, mark: str, part: str) -> None:
         """Remember where code in an answer begins and ends."""
