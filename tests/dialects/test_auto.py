@@ -42,7 +42,6 @@ from think_agent.dialects.auto import (
     WITH_TOOLS,
     WITHOUT_TOOLS,
     hides,
-    not_rendered,
     tools_are_shown,
 )
 from think_agent.errors import AuthError, ToolsUnsupported
@@ -119,10 +118,10 @@ def test_a_run_asks_the_server_once_in_every_way(way, renders):
 @pytest.mark.parametrize(
     ("template", "what"),
     [
-        (TEMPLATES["qwen3.5"], ""),
-        (TEMPLATES["llama3.1"], "the tools"),
-        (TEMPLATES["mistral"], "the tools, the system prompt"),
-        (Template(hides_calls=True), "the thoughts"),  # granite-3.3 from HF
+        (TEMPLATES["qwen3.5"], []),
+        (TEMPLATES["llama3.1"], ["the tools"]),
+        (TEMPLATES["mistral"], ["the tools", "the system prompt"]),
+        (Template(hides_calls=True), ["the thoughts"]),  # granite-3.3 from HF
     ],
 )
 def test_a_rendered_prompt_says_what_is_hidden(template, what):
@@ -132,10 +131,19 @@ def test_a_rendered_prompt_says_what_is_hidden(template, what):
         assert running.requests == []
 
 
-@pytest.mark.parametrize(("name", "what"), [("smol", ""), ("smol-blind", "the tools")])
+@pytest.mark.parametrize(("name", "what"), [("smol", []), ("smol-blind", ["the tools"])])
 def test_the_prompts_that_a_real_server_rendered(name, what):
-    prompt = recorded("rendered")[name]["_debug_info"]["rendered_template"]
-    assert not_rendered(prompt) == what
+    real = recorded("rendered")[name]["_debug_info"]["rendered_template"]
+
+    class Rendering(Model):
+        is_local = True
+
+        def rendered(self, request):
+            return real
+
+    assert in_dialect(Rendering(), "auto").trouble(WITH_TOOLS) == hides(what)
+    assert hides(["the tools"]) == "its server's template hides the tools behind a tool result"
+    assert hides([]) == ""
 
 
 def test_dialect_native_stays_native():
@@ -348,8 +356,8 @@ def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
 
     with serve(Dropping(), says("Hm.")) as running:
         model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
-        assert model.trouble(WITH_TOOLS) == hides("the tools")
-        assert model.trouble(WITH_TOOLS) == hides("the tools")
+        assert model.trouble(WITH_TOOLS) == hides(["the tools"])
+        assert model.trouble(WITH_TOOLS) == hides(["the tools"])
         assert len(running.requests) == 2
     official = connect("openai:gpt-6-luna", api_key="k")
     assert not in_dialect(official, "auto").trouble(WITH_TOOLS)  # no request is made

@@ -14,7 +14,7 @@ The README of `providers/` lists templates that hide something.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -81,16 +81,11 @@ def tools_are_shown(without: Assistant, with_tools: Assistant) -> bool | None:
     return after.input_tokens - before.input_tokens >= LEAST
 
 
-def not_rendered(prompt: str) -> str:
-    """What a rendered prompt does not show."""
-    return ", ".join([what for what, word in SHOWN.items() if word not in prompt])
-
-
-def hides(what: str) -> str:
-    """The trouble with a template that hides something."""
+def hides(what: Sequence[str]) -> str:
+    """The trouble with a template that hides these; empty if it hides nothing."""
     if not what:
         return ""
-    return f"its server's template hides {what} behind a tool result"
+    return f"its server's template hides {', '.join(what)} behind a tool result"
 
 
 class Auto(Dialect):
@@ -132,8 +127,7 @@ class Auto(Dialect):
                 yield event
 
     def check(self) -> None:
-        with suppress(ToolsUnsupported):  # it speaks json then
-            self.inner.check()
+        json_plan(self.inner).check()  # it can speak that
 
     def trouble(self, request: Request) -> str:
         """Why native tool calling does not work on this server. Empty if it does, or if that cannot
@@ -154,7 +148,7 @@ class Auto(Dialect):
         if self._renders:
             prompt = server.rendered(with_tools)
             if prompt is not None:
-                return hides(not_rendered(prompt))
+                return hides([what for what, word in SHOWN.items() if word not in prompt])
             self._renders = False
 
         is_behind = isinstance(request.messages[-1], ToolResult)
@@ -164,7 +158,7 @@ class Auto(Dialect):
         before = server.complete(replace(with_tools, tools=()))
         after = server.complete(with_tools)
         if tools_are_shown(before, after) is False:
-            return hides("the tools")
+            return hides(["the tools"])
         return ""
 
     def ask(self, request: Request) -> tuple[Model, Request]:

@@ -9,7 +9,7 @@ Rule 3: thoughts and the answer are streamed (but not in react). A call that is 
 Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async caller (`aask`).
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -76,8 +76,11 @@ class Reader:
     the first part of no kind on, it waits for the whole reply.
     """
 
+    _part: object = ""  # that was told last
+    _space = ""  # that waits
+
     def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
-        self.texts: defaultdict[Kind, Trimmer] = defaultdict(Trimmer)
+        self.told: Counter[Kind] = Counter()  # characters
         self._parts = parts
         self._kinds = kinds
 
@@ -91,11 +94,34 @@ class Reader:
         if kind is None:
             self._kinds = {}
         else:
-            yield from self.texts[kind].feed(kind, part, name)
+            yield from self.tell(kind, part, name)
+
+    def tell(self, kind: Kind, text: str, part: object) -> Iterable[Delta]:
+        """The Delta of the text that is certain now, if there is any. Whitespace at its end waits
+        for more text. A new `part` begins after a blank line, without the whitespace around it.
+        Part "" is no part.
+        """
+        if part != self._part:
+            text = text.lstrip()
+            if not text:
+                return
+            self._part = part
+            self._space = "\n\n" if self.told[kind] else ""
+        text = self._space + text
+        certain = text.rstrip()
+        self._space = text[len(certain) :]
+        if not certain:
+            return
+
+        self.told[kind] += len(certain)
+        name = ""
+        if kind == "thought":
+            name = THINK_NAME
+        yield Delta(kind, certain, name)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
         """The rest of the answer in `reply`, which is the reply that was read from the text."""
-        text = reply.text[self.texts["answer"].told :]
+        text = reply.text[self.told["answer"] :]
         if text and reply.is_usable:
             yield Delta("answer", text)
 
@@ -131,42 +157,11 @@ class Dialect(Wrapper):
                     yield from reader.close(reply)
                 if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
-                        if call.name != THINK_NAME or "thought" not in reader.texts:
+                        if call.name != THINK_NAME or "thought" not in reader.told:
                             yield whole_call(call, number)
                 yield reply
             case _:  # another Delta, or a Notice
                 yield event
-
-
-class Trimmer:
-    """Trims a text as it arrives: whitespace at its end waits for more text. A new `part` begins
-    after a blank line, without the whitespace around it. Part "" is no part.
-    """
-
-    told = 0  # characters
-    _space = ""  # that waits
-    _part: object = ""
-
-    def feed(self, kind: Kind, text: str, part: object) -> Iterable[Delta]:
-        """The Delta of the text that is certain now, if there is any."""
-        begins = part != self._part
-        if begins:
-            text = text.lstrip()
-        body = text.rstrip()
-        if not body:
-            self._space += text
-            return
-
-        if begins:
-            self._part = part
-            self._space = "\n\n" if self.told else ""
-        certain = self._space + body
-        self._space = text[len(body) :]
-        self.told += len(certain)
-        name = ""
-        if kind == "thought":
-            name = THINK_NAME
-        yield Delta(kind, certain, name)
 
 
 def joined(texts: Iterable[str], apart: str = "\n\n") -> str:

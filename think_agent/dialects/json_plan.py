@@ -15,8 +15,6 @@ Rule 4: the transcript keeps the model's own reply in `native`, and the model se
 The README of this folder says what is read, and what is not.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pydantic
@@ -43,7 +41,7 @@ class Action(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class Plan(pydantic.BaseModel, extra="forbid", strict=True):
-    """All that a reply may have; a `Form` says which keys it has."""
+    """All that a reply may have; the tool choice says which keys it has to have."""
 
     understanding: str = ""
     reasoning: str = ""
@@ -58,18 +56,6 @@ BOUNDED = {"reasoning": {**TEXT, "maxLength": 300}, "response": {**TEXT, "maxLen
 LONGEST_ARGUMENT = 1000
 
 
-@dataclass(frozen=True)
-class Form:
-    """What a reply to one request has to have (rule 1). `tools` are those that it may name, without
-    the think tool, which has its own keys.
-    """
-
-    choice: ToolChoice
-    keys: Sequence[str]
-    tools: Mapping[str, Tool]
-    must_act: bool = False
-
-
 class JsonPlan(Written):
     """`json_plan(model)`: a model that replies in JSON plans, each with at most one action."""
 
@@ -80,14 +66,16 @@ class JsonPlan(Written):
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def schema(self, request: Request) -> Json:
-        form = self._form(request)
+        keys, tools, must_act = self._form(request)
         branches = []
-        for name, tool in form.tools.items():
+        for name, tool in tools.items():
             arguments = reduced(tool.parameters, strict=True)
+            if self.is_local:
+                arguments = transformed(arguments, _bounded)
             # Gemini does not know `const`.
             branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
-        if form.must_act:
+        if must_act:
             actions["minItems"] = 1
         # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
         if self.name != "anthropic":
@@ -95,22 +83,21 @@ class JsonPlan(Written):
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         if self.is_local:  # small models end a plan only if it is bounded
             kinds |= BOUNDED
-        plan = _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
-        if self.is_local:
-            return transformed(plan, _bounded)
-        return plan
+        return _closed(**{key: kinds.get(key, TEXT) for key in keys})
 
-    def _form(self, request: Request) -> Form:
-        """`Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
+    def _form(self, request: Request) -> tuple[list[str], dict[str, Tool], bool]:
+        """What the tool choice leaves of a plan (rule 1): the keys, the tools that it may name, and
+        whether it must act. The think tool has its own keys.
+
+        `Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
         action, `"none"` for `response` alone. The reasoning is written before the decision.
         """
-        choice = request.tool_choice
         keys = list(KEYS)
         tools = others(request.tools)
         must_act = False
-        match choice:
+        match request.tool_choice:
             case "none":
-                return Form(choice, ["response"], {})
+                return ["response"], {}, False
             case "required":
                 must_act = not signals(request.tools)  # the exit signal is enough
             case Force("think"):
@@ -125,7 +112,7 @@ class JsonPlan(Written):
             keys.remove("actions")
         if self.is_local:
             keys.remove("understanding")
-        return Form(choice, keys, tools, must_act)
+        return keys, tools, must_act
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -152,25 +139,26 @@ class JsonPlan(Written):
     def understand(self, text: str, request: Request) -> Meaning:
         if not may_call(request):
             return Meaning(text)
-        form = self._form(request)
+        choice = request.tool_choice
+        keys, tools, must_act = self._form(request)
         try:  # a key that is missing is null, which is refused; more keys may be there
-            plan = Plan.model_validate(dict.fromkeys(form.keys) | _first_object(text, form))
+            plan = Plan.model_validate(dict.fromkeys(keys) | _first_object(text, choice))
         except pydantic.ValidationError as error:
             raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
-        if form.choice == "none":
+        if choice == "none":
             return Meaning(answer)
 
         calls = []
         for action in plan.actions:
-            tool = form.tools.get(action.tool)
+            tool = tools.get(action.tool)
             if tool is None:
-                names = ", ".join(form.tools)
+                names = ", ".join(tools)
                 raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
             schema = reduced(tool.parameters, strict=False)
             calls.append(ToolCall("", tool.name, without_nulls(action.arguments, schema)))
-        if form.tools:
-            _check_amount(plan, form)
+        if tools:
+            _check_amount(plan, choice, must_act)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
@@ -211,7 +199,7 @@ def _bounded(part: Json) -> Json:
 # Reading: text -> Plan -> calls.
 
 
-def _first_object(text: str, form: Form) -> Json:
+def _first_object(text: str, choice: ToolChoice) -> Json:
     """The first JSON object in `text` with a key of a plan. Without one, plain text is the
     response where a response is due. Raises ModelMistake.
     """
@@ -219,20 +207,20 @@ def _first_object(text: str, form: Form) -> Json:
         if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
-    if form.choice == "none" and not is_attempt:
+    if choice == "none" and not is_attempt:
         return {"response": text}
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def _check_amount(plan: Plan, form: Form) -> None:
+def _check_amount(plan: Plan, choice: ToolChoice, must_act: bool) -> None:
     """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
     if len(plan.actions) > 1:
         raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
     if plan.actions and not plan.reasoning.strip():
         raise ModelMistake("reasoning is blank; write down why, then act")
-    if plan.actions or form.choice == "auto":
+    if plan.actions or choice == "auto":
         return
-    if form.must_act or not plan.task_complete:
+    if must_act or not plan.task_complete:
         raise ModelMistake("actions: this turn asks for one")
 
 

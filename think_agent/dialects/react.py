@@ -109,9 +109,7 @@ def _calls(work: str) -> tuple[list[ToolCall], str]:
         if not re.fullmatch(r"[\w.-]+", name):
             raise ModelMistake(f"{name!r} is not the name of a tool alone")
 
-        given = unfenced(given)
-        if not given:
-            given = "{}"
+        given = unfenced(given) or "{}"
         arguments: Json | str = given
         match json_at(given):
             case (dict(value), end):

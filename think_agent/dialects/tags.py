@@ -62,7 +62,8 @@ class TagParser(Reader):
     """
 
     unopened = ""
-    _part = 1  # the kind has not changed yet
+    _open = ""  # the thinking tag that was opened last
+    _depth = 0  # how often it is open
     _code = ""  # the backticks that opened the code we are in
 
     def __init__(self, tags: Tags = TAGS) -> None:
@@ -70,46 +71,39 @@ class TagParser(Reader):
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._open: list[str] = []  # the thinking tags that are open, all of one name
-        self._outside = self._plain  # the kind of text when none is open
-
-    @property
-    def _kind(self) -> Kind:
-        """The kind of the text that comes next."""
-        if self._open:
-            return "thinking"
-        return self._outside
+        self._kind = self._plain  # of the text that comes next
 
     def read(self, name: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
-        kind = self._kind
         if name == "tag" and not self._code:  # in code, every tag is text
             tag = part.strip("</ >").casefold()
-            if not self._open or tag == self._open[0]:  # in thinking, every other tag is text
-                self._obey(tag, closing="/" in part)
-                if self._kind != kind:
-                    self._part += 1
+            if not self._depth or tag == self._open:  # in thinking, every other tag is text
+                kind = self._obey(tag, closing="/" in part)
+                if kind != self._kind:
+                    self._kind = kind
+                    self._part = ""  # a new one begins
                 return []
 
-        if kind == "answer":
+        if self._kind == "answer":
             self._follow_code(name, part)
-        return self.texts[kind].feed(kind, part, self._part)
+        return self.tell(self._kind, part, self._kind)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
         return self.read("", self._splitter.close())
 
-    def _obey(self, name: str, *, closing: bool) -> None:
+    def _obey(self, name: str, *, closing: bool) -> Kind:
+        """Obey a tag. Returns the kind of the text after it."""
         if name in self._answers:
-            self._outside = self._plain if closing else "answer"
-            return
+            return self._plain if closing else "answer"
         if not closing:
-            self._open.append(name)
-        elif self._open:
-            self._open.pop()
-        elif self._part == 1 and self._outside == "answer":
+            self._open = name
+            self._depth += 1
+        elif self._depth:
+            self._depth -= 1
+        elif not self._open and self._plain == "answer":
             self.unopened = name
-        self._outside = "answer"  # rule 2: once no thinking is open
+        return "thinking" if self._depth else "answer"  # rule 2
 
     def _follow_code(self, mark: str, part: str) -> None:
         """Remember where code in an answer begins and ends."""
