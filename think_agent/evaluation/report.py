@@ -68,9 +68,12 @@ def power(cases: int, trials: int, comparisons: int) -> str:
 
 def _table(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> list[list[str]]:
     """A row for each setting, with each column in which something was counted."""
-    rows = [{"setting": names[setting], **cells_of(score)} for setting, score in scores.items()]
-    # Each once, in the order in which they come.
-    columns = dict.fromkeys(column for cells in rows for column, cell in cells.items() if cell)
+    rows = []
+    columns: dict[str, None] = {}
+    for setting, score in scores.items():
+        cells = {"setting": names[setting]} | cells_of(score)
+        columns |= dict.fromkeys(column for column, cell in cells.items() if cell)
+        rows.append(cells)
     table = [[*columns]]
     for cells in rows:
         table.append([str(cells.get(column) or "-") for column in columns])
