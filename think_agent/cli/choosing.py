@@ -24,28 +24,6 @@ REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
 ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
 
-# Of the flags below: the arguments of `connect`, and those of `Agent`.
-CONNECT = (
-    "base_url",
-    "timeout",
-    "num_ctx",
-    "reasoning",
-    "max_output_tokens",
-    "temperature",
-    "seed",
-    "per_minute",
-)
-LIMITS = (
-    "max_model_calls",
-    "max_actions",
-    "max_tokens",
-    "max_seconds",
-    "max_cost",
-    "patience",
-    "keep_turns",
-    "on_tool_error",
-)
-
 model_option = under("model")
 limit_option = under("limits")
 
@@ -110,7 +88,7 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = given(ctx, LIMITS) | {"prices": prices_of(ctx)}
+    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
@@ -119,11 +97,11 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
-    spec = ctx.params["provider"]
-    model = ctx.params["model"]
-    if model is not None:
-        spec = f"{spec.partition(':')[0]}:{model}"
-    return named_model(spec, given(ctx, CONNECT), **stand_ins)
+    options = given(ctx, "model")
+    spec = options.pop("provider")
+    if "model" in options:
+        spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
+    return named_model(spec, options, **stand_ins)
 
 
 def named_model(
