@@ -114,22 +114,23 @@ def named_model(
     `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name plays the usual
     one.
     """
-    provider, _, model = spec.partition(":")
+    provider, _, name = spec.partition(":")
     if provider == "auto":
         if "base_url" in options:
             hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
             raise click.UsageError(f"--base-url: {hint}")
-        found = model or _on_this_machine()
-        if not found:
-            return named_model("offline", scripts=scripts, pace=pace)
-        spec = f"ollama:{found}"
-    if provider != "offline":
-        return connect(spec, **options)
-    name = model or "stand-in"
-    if scripts and name not in scripts:
-        names = ", offline:".join(scripts)
-        raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
-    return connect(spec, **options, script=scripts.get(name), pace=pace)
+        provider = "ollama"
+        name = name or _on_this_machine()
+        if not name:
+            provider = "offline"
+            options = {}  # they were meant for a real model
+    if provider == "offline":
+        name = name or "stand-in"
+        if scripts and name not in scripts:
+            names = ", offline:".join(scripts)
+            raise click.UsageError(f"--provider: there is no offline:{name}; use one of offline:{names}")
+        options = {**options, "script": scripts.get(name), "pace": pace}
+    return connect(f"{provider}:{name}", **options)
 
 
 def _on_this_machine() -> str:
