@@ -158,11 +158,10 @@ def new_file(text: str) -> Path:
     """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
     nearest = path
+    fits = path.is_file()
     while not os.path.lexists(nearest):
         nearest = nearest.parent
-    fits = nearest.is_dir()
-    if nearest == path:
-        fits = path.is_file()
+        fits = nearest.is_dir()
     if not fits or not os.access(nearest, os.W_OK):
         raise click.BadParameter(f"{path}: no file can be written there; choose another path")
     return path
