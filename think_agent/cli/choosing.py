@@ -138,20 +138,18 @@ def _on_this_machine() -> str:
     Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
-    installed: list[str] = []
+    advice = f"run `ollama pull {usual}`, or name a --provider."
     try:
         server: Any = connect("ollama", timeout=2.0, dialect="native")
-        installed = server.installed()
+        for name in server.installed():  # without tool calling: json needs none
+            if not name.endswith("cloud"):
+                advice = f"to use what is installed: --provider ollama:{name}"
+                break
         model: str = server.pick()
         if model != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
         return model
     except ModelError as error:
         say(str(error))
-        advice = f"run `ollama pull {usual}`, or name a --provider."
-        for name in installed:  # without tool calling: json needs none
-            if not name.endswith("cloud"):
-                advice = f"to use what is installed: --provider ollama:{name}"
-                break
         say(f"Playing a scripted stand-in; {advice}")
         return ""
