@@ -96,7 +96,9 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
-    """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
+    """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
+    under their heading are arguments of `connect`.
+    """
     options = given(ctx, "model")
     spec = options.pop("provider")
     if "model" in options:
@@ -128,7 +130,9 @@ def named_model(
         name = name or "stand-in"
         if scripts and name not in scripts:
             names = ", offline:".join(scripts)
-            raise click.UsageError(f"--provider: there is no offline:{name}; use one of offline:{names}")
+            raise click.UsageError(
+                f"--provider: there is no offline:{name}; use one of offline:{names}"
+            )
         options = {**options, "script": scripts.get(name), "pace": pace}
     return connect(f"{provider}:{name}", **options)
 
