@@ -163,7 +163,7 @@ def _show_run(record: Record, options: Json) -> None:
     """Show one run in the chosen form."""
     if options["to"]:
         redaction = Redaction(options["redact"], record.entries)
-        entries = [redaction.hide(entry) for entry in record.entries]
+        entries = redaction.hide(record.entries)
         print(dumps(to_atif(entries, redaction.hide(record.header))))
         for warning in redaction.warnings():
             say(warning)
