@@ -215,6 +215,15 @@ def test_what_cannot_be_seen_is_written_out(char):
     assert whole.count("A\\") == 3 + 4  # and the card again
 
 
+def test_the_name_of_an_argument_looks_like_nothing_else():
+    """A tool of a ready schema may take any name: in `v`, and at the prompt of an edit."""
+    _, shown = answered("vq", {"the thought": 1}, thought="Broken.")
+    assert re.search(r"the thought: +Broken\.\s+the thought: +1\s", shown)
+    with patch("builtins.input", side_effect=["e", "", "q"]) as read:
+        answered("", {"a\x1b[2J\nRun x?": 1})
+    assert read.call_args_list[1].args == (r"a\x1b[2J Run x?: ",)
+
+
 def test_a_call_with_many_arguments_stays_on_the_screen():
     lines, whole = card(80, {f"a{n}": n for n in range(100)})
     assert len(lines) < 24

@@ -147,7 +147,7 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
-    for name, value in {"the thought": asked.thought, **arguments}.items():
+    for name, value in [("the thought", asked.thought), *arguments.items()]:
         view.table({f"{_one_line(name)}:": _written_out(_as_text(value))})
 
 
@@ -178,7 +178,7 @@ def _edited(written: Json, received: Json) -> Json:
     edited = dict(written)
     for name, value in {**received, **written}.items():
         present = sanitize(_as_text(value))
-        typed = read_line(f"{name}: ", present).strip()
+        typed = read_line(f"{_one_line(name)}: ", present).strip()
         if typed == present.strip():
             continue
         edited[name] = typed

@@ -163,7 +163,7 @@ def _show_run(record: Record, options: Json) -> None:
     """Show one run in the chosen form."""
     if options["to"]:
         redaction = Redaction(options["redact"], record.entries)
-        entries = [redaction.hide(entry) for entry in record.entries]
+        entries = redaction.hide(record.entries)
         print(dumps(to_atif(entries, redaction.hide(record.header))))
         for warning in redaction.warnings():
             say(warning)
@@ -197,10 +197,10 @@ def _table(log: Log, options: Json) -> tables.Section:
     tools = sorted(counts.tools_of(log.runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
-    unknown = [each for each in patterns if not any(fits(tool, [each]) for tool in tools)]
-    for pattern in unknown:
-        say(f"--guarded {pattern}: {known}")
-    if patterns and len(unknown) == len(patterns):
+    for pattern in patterns:
+        if not any(fits(tool, [pattern]) for tool in tools):
+            say(f"--guarded {pattern}: {known}")
+    if patterns and not any(fits(tool, patterns) for tool in tools):
         raise click.UsageError(f"--guarded: {known}")
 
     facts = set[str]().union(*[run.facts for run in log.runs])

@@ -24,28 +24,6 @@ REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
 ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
 
-# Of the flags below: the arguments of `connect`, and those of `Agent`.
-CONNECT = (
-    "base_url",
-    "timeout",
-    "num_ctx",
-    "reasoning",
-    "max_output_tokens",
-    "temperature",
-    "seed",
-    "per_minute",
-)
-LIMITS = (
-    "max_model_calls",
-    "max_actions",
-    "max_tokens",
-    "max_seconds",
-    "max_cost",
-    "patience",
-    "keep_turns",
-    "on_tool_error",
-)
-
 model_option = under("model")
 limit_option = under("limits")
 
@@ -110,7 +88,7 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = given(ctx, LIMITS) | {"prices": prices_of(ctx)}
+    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
@@ -118,12 +96,14 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 
 def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
-    """The model that the flags name; `--model` wins over `--provider P:MODEL`."""
-    spec = ctx.params["provider"]
-    model = ctx.params["model"]
-    if model is not None:
-        spec = f"{spec.partition(':')[0]}:{model}"
-    return named_model(spec, given(ctx, CONNECT), **stand_ins)
+    """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
+    under their heading are arguments of `connect`.
+    """
+    options = given(ctx, "model")
+    spec = options.pop("provider")
+    if "model" in options:
+        spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
+    return named_model(spec, options, **stand_ins)
 
 
 def named_model(
@@ -136,22 +116,25 @@ def named_model(
     `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name plays the usual
     one.
     """
-    provider, _, model = spec.partition(":")
+    provider, _, name = spec.partition(":")
     if provider == "auto":
         if "base_url" in options:
             hint = "name the provider whose protocol it speaks, such as --provider openai:MODEL"
             raise click.UsageError(f"--base-url: {hint}")
-        found = model or _on_this_machine()
-        if not found:
-            return named_model("offline", scripts=scripts, pace=pace)
-        spec = f"ollama:{found}"
-    if provider != "offline":
-        return connect(spec, **options)
-    name = model or "stand-in"
-    if scripts and name not in scripts:
-        names = ", offline:".join(scripts)
-        raise click.UsageError(f"--provider: there is no {spec}; use one of offline:{names}")
-    return connect(spec, **options, script=scripts.get(name), pace=pace)
+        provider = "ollama"
+        name = name or _on_this_machine()
+        if not name:
+            provider = "offline"
+            options = {}  # they were meant for a real model
+    if provider == "offline":
+        name = name or "stand-in"
+        if scripts and name not in scripts:
+            names = ", offline:".join(scripts)
+            raise click.UsageError(
+                f"--provider: there is no offline:{name}; use one of offline:{names}"
+            )
+        options = {**options, "script": scripts.get(name), "pace": pace}
+    return connect(f"{provider}:{name}", **options)
 
 
 def _on_this_machine() -> str:
@@ -159,20 +142,18 @@ def _on_this_machine() -> str:
     Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
-    installed: list[str] = []
+    advice = f"run `ollama pull {usual}`, or name a --provider."
     try:
         server: Any = connect("ollama", timeout=2.0, dialect="native")
-        installed = server.installed()
+        for name in server.installed():  # without tool calling: json needs none
+            if not name.endswith("cloud"):
+                advice = f"to use what is installed: --provider ollama:{name}"
+                break
         model: str = server.pick()
         if model != usual:
             say(f"{usual} is not installed: taking {model}, which is.")
         return model
     except ModelError as error:
         say(str(error))
-        advice = f"run `ollama pull {usual}`, or name a --provider."
-        for name in installed:  # without tool calling: json needs none
-            if not name.endswith("cloud"):
-                advice = f"to use what is installed: --provider ollama:{name}"
-                break
         say(f"Playing a scripted stand-in; {advice}")
         return ""

@@ -108,7 +108,6 @@ class RunView:
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
-        self._took = ""  # how long the last step took
 
     def __enter__(self) -> "RunView":
         # The Notices are on the screen. A program that wants the log has a handler of its own.
@@ -133,18 +132,11 @@ class RunView:
                 self.stop()
                 figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
-            case User(kind="person"):  # a new run
-                self._read(event)
-                self._held = ""
-                self._started = time.monotonic()
-                self.start()
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
             case _:
                 self._read(event)
-                if self.thoughts and not self.turn.ended:
-                    self._show(event)
 
     def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
         """Print the answer and the counts; without an answer, why (`cause`: of a broken reply)."""
@@ -213,17 +205,22 @@ class RunView:
         self._forming = {}
         before = self.turn.seconds
         self.turn.add(message)
-        self._took = words.duration(self.turn.seconds - before)
+        if message is self.turn.request:  # a new run
+            self._held = ""
+            self._started = time.monotonic()
+            self.start()
+        elif self.thoughts and not self.turn.ended:
+            self._show(message, words.duration(self.turn.seconds - before))
 
-    def _show(self, message: Message) -> None:
-        """Show a message inside a run."""
+    def _show(self, message: Message, took: str) -> None:
+        """Show a message inside a run, which `took` so long."""
         match message:
             case Assistant():
                 if self.verbose:
-                    self.line("step", words.joined(words.tokens(message.usage), self._took))
+                    self.line("step", words.joined(words.tokens(message.usage), took))
                 self.reply(message)
             case ToolResult():
-                self._show_result(message)
+                self._show_result(message, took)
             case User(text=text):
                 self.line("question", text)
             case Verdict():
@@ -236,7 +233,7 @@ class RunView:
         if pending and pending[0] is not self.on_screen:
             self.call(pending[0])
 
-    def _show_result(self, result: ToolResult) -> None:
+    def _show_result(self, result: ToolResult, took: str) -> None:
         if result.name == THINK_NAME:
             return
         kind = "result"
@@ -247,7 +244,7 @@ class RunView:
             text = words.gave(text, self.on_screen.arguments)
         self.line(kind, text)
         if self.verbose:
-            self.line("step", self._took)
+            self.line("step", took)
 
     def _hold(self, text: str) -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is

@@ -40,7 +40,6 @@ EXIT_CODES = (
     "wrong, 130 stopped: the same command goes on"
 )
 
-RUNS = ("base_url", "timeout", "trials", "concurrency", "shard", "suite", "out")
 arm_option = partial(under("what is compared: each combination of"), type=several)
 run_option = under("runs")
 
@@ -98,7 +97,8 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    evaluation = Evaluation(settings["cases"], wanted, **given(ctx, RUNS))
+    runs = given(ctx, "runs")
+    evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
     evaluation.try_models()
     _announce(evaluation, wanted)
     _run(evaluation, out)

@@ -15,7 +15,7 @@ flags of the model and of its limits are in `choosing.py`.
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +126,14 @@ def source(ctx: Context, name: str) -> str:
     return "default"
 
 
-def given(ctx: Context, names: Iterable[str]) -> dict[str, Any]:
-    """The settings of these names that have a value."""
-    return {name: ctx.params[name] for name in names if ctx.params[name] is not None}
+def given(ctx: Context, heading: str) -> dict[str, Any]:
+    """The settings under this heading of the help that have a value."""
+    found = {}
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name)
+        if getattr(param, "group", "") == heading and value is not None:
+            found[param.name] = value
+    return found
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:
@@ -153,11 +158,10 @@ def new_file(text: str) -> Path:
     """A file to be written, for `type=`. Its folders are made when it is written."""
     path = _alone(text)
     nearest = path
+    fits = path.is_file()
     while not os.path.lexists(nearest):
         nearest = nearest.parent
-    fits = nearest.is_dir()
-    if nearest == path:
-        fits = path.is_file()
+        fits = nearest.is_dir()
     if not fits or not os.access(nearest, os.W_OK):
         raise click.BadParameter(f"{path}: no file can be written there; choose another path")
     return path
