@@ -30,7 +30,7 @@ COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
 WORDS = 3_600  # in templates and prompts of the package: what moves there is not gone
 # Tokens of the tests for one of the package and the demos; the design asks for 2.2.
-TESTS = 2.35
+TESTS = 2.37
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ NAMES = {
 # what is reached.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 84_540,
+        "tokens": 84_460,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
