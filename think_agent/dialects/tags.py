@@ -154,6 +154,8 @@ class Tagged(Dialect):
         self._tags = tags
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
+        if not reply.text:
+            return reply
         return _with(reply, *split_tags(reply.text, self._tags_in(request)))
 
     def reader(self, request: Request) -> TagParser:
