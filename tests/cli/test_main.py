@@ -200,5 +200,6 @@ def under(heading: str, command: click.Command = refund) -> set[str]:
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     connects = inspect.signature(connect).parameters.keys()
     assert under("model") - connects == {"provider", "model", "num_ctx"}  # which is Ollama's own
-    assert under("limits") <= inspect.signature(Agent).parameters.keys()
+    assert {"max_cost", "patience"} < under("limits") <= inspect.signature(Agent).parameters.keys()
+    assert {"trials", "base_url"} < under("runs", evaluate)
     assert under("runs", evaluate) <= inspect.signature(Evaluation).parameters.keys() | connects
