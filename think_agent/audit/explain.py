@@ -180,14 +180,17 @@ def _in_words(step: Step) -> str:
 
 def _planned_steps(
     transcript: Iterable[Message],
-) -> Iterator[tuple[int, Turn, Sequence[Message]]]:
+) -> Iterator[tuple[int, Turn, list[Message]]]:
     """Each step that can be planned: the place of its first message, the Turn before it, and what
     came of it, without a start, and without what a person asked.
     """
     turn = Turn()
     place = 0
     for recorded in _by_step(transcript):
-        came = [each for each in recorded if not isinstance(each, Started) and not is_request(each)]
+        came: list[Message] = []
+        for message in recorded:
+            if not isinstance(message, Started) and not is_request(message):
+                came.append(message)
         # Nothing is planned before a request, or for a turn that is over.
         if turn.last and (came or not turn.ended):
             yield place, turn, came
