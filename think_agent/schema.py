@@ -33,11 +33,9 @@ SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
 SCALARS = (str, int, bool, type(None))
-ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # with its indented lines
+ARGS = r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)"  # with its indented lines
 # For example `amount (int): in cents`, and the lines below it that are indented more.
-ENTRY = re.compile(
-    r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
-)
+ENTRY = r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)"
 NO_SCHEMA = (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError)
 KEY = "idempotency_key"  # the kit fills in a parameter of this name, and no model sees it
 
@@ -279,11 +277,11 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The text of a docstring without its `Args:` section (Google style), and the descriptions of
     the parameters from that section.
     """
-    section = ARGS.search(text)
+    section = re.search(ARGS, text, re.MULTILINE)
     if section is None:
         return text, {}
     notes = {}
-    for entry in ENTRY.finditer(textwrap.dedent(section[1])):
+    for entry in re.finditer(ENTRY, textwrap.dedent(section[1]), re.MULTILINE):
         notes[entry["name"]] = " ".join(entry["note"].split())
     around = text[: section.start()].strip(), text[section.end() :].strip()
     return "\n".join(part for part in around if part), notes
