@@ -14,7 +14,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
 import pydantic
 import pydantic_core
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Change = Callable[[Json], Json]
+# The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
+Fitted = Union["pydantic.BaseModel", Json]
 NULL: Json = {"type": "null"}
 BY_NAME = ("properties", "patternProperties")  # keywords whose value maps names to schemas
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas

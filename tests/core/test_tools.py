@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from tests.support.agents import of_kind, results
 from tests.support.strategies import json_values
 from think_agent import Agent, ScriptedModel, Started, Tool, ToolCall, ToolResult, tool
+from think_agent.schema import dumped
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
     NothingDone,
-    as_received,
     as_result,
     bound,
+    fit,
     index,
     signature,
 )
@@ -708,7 +709,7 @@ def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kin
     pay.__annotations__ = {"order": kind, "orders": Whole}
     tools = {"pay": tool(pay, description="Pay.")}
     request = ToolCall("1", "pay", {"order": given, "orders": [given]})
-    shown = as_received(tools, request)
+    shown = dumped(fit(tools, request))
     sent_back = replace(request, arguments=shown)
     assert not called(tools, request).is_error
     assert not called(tools, sent_back).is_error
@@ -723,7 +724,7 @@ def test_a_default_in_the_annotation_is_passed_on():
         return f"paid {amount}"
 
     assert ask(tool(pay)).content == "paid 5"
-    assert as_received({"pay": tool(pay)}, ToolCall("1", "pay", {})) == {"amount": 5}
+    assert dumped(fit({"pay": tool(pay)}, ToolCall("1", "pay", {}))) == {"amount": 5}
 
 
 @pydantic.dataclasses.dataclass(config={"extra": "allow"})
@@ -762,7 +763,7 @@ def test_excluded_extra_and_secret_fields_are_shown_as_they_are(kind, written, s
 
     pay.__annotations__ = {"order": kind, "amount": int}
     tools = {"pay": tool(pay)}
-    received = as_received(tools, ToolCall("1", "pay", {"order": written}))
+    received = dumped(fit(tools, ToolCall("1", "pay", {"order": written})))
     assert received == {"order": shown, "amount": 9_000}
 
 
