@@ -185,7 +185,7 @@ def test_an_error_is_the_text_of_its_rows_and_the_other_questions_are_asked(fail
 
     rows = judge(observe(ScriptedModel(brain)))
     for row in rows:
-        if ROWS[row.name][0] == failing:
+        if ROWS[row.name] == failing:
             assert row.text == "error (no such thing here)"
         else:
             assert row.result in ("yes", "unknown")
