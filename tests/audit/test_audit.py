@@ -19,13 +19,15 @@ from rich.console import Console
 
 from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
+from tests.audit.forms import steps, text_in, to_text
+from tests.audit.test_marks import marked
+from tests.audit.test_redaction import every_field
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.report import Note, Step
-from think_agent.cli.audit import show
+from think_agent.audit.report import Note
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
 from think_agent.evaluation import page as evaluation_page
@@ -49,16 +51,6 @@ def refund(text: str, transcript=(), **settings):
     return Agent(model, Shop().tools(), **settings).run(text, transcript=transcript)
 
 
-def to_text(made) -> str:
-    out = io.StringIO()
-    show(made, Console(file=out, highlight=False))
-    return out.getvalue()
-
-
-def steps(made):
-    return [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
-
-
 def thoughts(made):
     return [call for step in steps(made) for call in step.calls if call.text is not None]
 
@@ -66,10 +58,6 @@ def thoughts(made):
 def actions(made):
     calls = [call for step in steps(made) for call in step.calls if call.call.name != "think"]
     return [call for call in calls if call.status in ("done", "failed", "in doubt")]
-
-
-def text_in(page):
-    return " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
 
 
 # What it says.
@@ -352,30 +340,9 @@ PAYLOADS = [
 ]
 
 
-def hostile(p: str):
-    """Messages with the payload in every field that holds text."""
-    calls = (
-        ToolCall("think" + p, "think", {"thought": p, "should_continue": p, p: p}, recovered=True),
-        ToolCall(p, p, {p: p, "deep": [{p: p}]}),
-        ToolCall("raw" + p, p, p),
-    )
-    return [
-        User(p, at=p),
-        User(p, kind="nudge", at=p),
-        Assistant(p, p, calls, "malformed", Usage(1, 2), p, p, {p: [p]}, "ignored", Force(p), p),
-        Started(p, p, at=p),
-        Verdict("yes", p, p, p, {p: p}, at=p),
-        ToolResult("think" + p, "think", p, at=p),
-        ToolResult(p, p, json.dumps({p: p, "flat": p}), True, at=p),
-        ToolResult("raw" + p, p, p, at=p),
-        ToolResult("orphan", p, p, at=p),
-        Verdict(p, "", p, p, at=p),
-        Started("orphan", p, at=p),
-        Unreadable(3, p, p),
-        Ended(p),
-        Assistant(p, provider=p, model=p, stop_reason=p, enforced=p, commentary=p, cause=p),
-        Ended(p),
-    ]
+def hostile(payload: str):
+    """Messages with the payload in every field that holds text, also where another is expected."""
+    return [*marked(lambda what: payload), *every_field(payload)]
 
 
 def hostile_report(p: str):
@@ -383,7 +350,7 @@ def hostile_report(p: str):
 
 
 TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
-    strong code a ul ol li dl dt dd details summary table tr th td"""
+    strong q br code a ul ol li dl dt dd details summary table tr th td"""
 ATTRIBUTES = """lang charset content http-equiv name class id href dir aria-labelledby aria-label
     aria-hidden tabindex role scope open"""
 UNSEEN = re.compile(
@@ -530,12 +497,10 @@ def test_axe_finds_no_fault(tmp_path, width, dark):
 def test_a_run_of_48_actions_fits_three_screens(tmp_path):
     messages = [User("Settle all")]
     for n in range(16):
-        names = [("l", "look"), ("p", "policy"), ("t", "think"), ("r", "refund")]
-        calls = [ToolCall(f"{id}{n}", name, {"thought": f"order {n}"}) for id, name in names]
-        messages += [Assistant(tool_calls=tuple(calls[:2])), Assistant(tool_calls=tuple(calls[2:]))]
-        results = [ToolResult(call.id, call.name, '{"order": {"id": 1}}') for call in calls]
-        messages[-1:-1] = results[:2]
-        messages += results[2:]
+        for names in (("look", "policy"), ("think", "refund")):
+            calls = [ToolCall(f"{name}{n}", name, {"thought": f"order {n}"}) for name in names]
+            messages.append(Assistant(tool_calls=tuple(calls)))
+            messages += [ToolResult(call.id, call.name, '{"order": {"id": 1}}') for call in calls]
     header = {"tools": [{"name": name, "read_only": True} for name in ("look", "policy")]}
     made = report([*messages, Assistant("Done."), Ended("signal")], header=header)
     assert made.figures["actions"] == 48

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from tests.audit.test_imports import written
+from tests.audit.test_imports import WIRES, written
 from tests.support.recordings import cases, load, needs_wire
 from tests.support.sizes import ROOT
 from tests.support.traces import needs_traces, recorded
@@ -31,13 +31,6 @@ WHOLE = (  # how a warning begins that speaks of a whole row, or of one field th
     "the field 'function' of the call",
     "the field 'content beside the message'",
 )
-WIRES = {
-    "openai": "openai-chat",
-    "anthropic": "anthropic",
-    "ollama": "ollama",
-    "responses": "openai-responses",
-}
-
 TEXT = {"type": "text", "text": "x"}
 INPUT = {"type": "input_text", "text": "x"}
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
@@ -68,6 +61,7 @@ MADE = {
     "anthropic": [
         {"role": "user", "content": [TEXT]},
         {"role": "assistant", "content": [THOUGHT, TEXT, USE]},
+        {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]},
         {"role": "user", "content": [PAID, TEXT]},
     ],
     "ollama": [

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.audit.test_audit import to_text
+from tests.audit.forms import to_text
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
-from think_agent.audit import report, to_atif, to_html, to_json_report
+from think_agent.audit import explain, report, to_atif, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
 from think_agent.audit.redaction import REDACTED, Redaction
 from think_agent.messages import (
@@ -31,7 +31,8 @@ SECRET = 'Zq7-ORD é"x'
 
 def outputs(entries, names, header=None):
     """All outputs of a run, as one text each."""
-    made = report(entries, redact=names, header=header)
+    steps = explain(None, [entry for entry in entries if not isinstance(entry, Unreadable)])
+    made = report(entries, redact=names, header=header, explained=steps)
     redaction = Redaction(names, entries)
     trajectory = to_atif([redaction.hide(e) for e in entries], redaction.hide(header or {}))
     data = [to_json_report(made), trajectory]
