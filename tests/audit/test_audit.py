@@ -27,7 +27,6 @@ from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, to_json_report, words
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.report import Note
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
 from think_agent.evaluation import page as evaluation_page
@@ -169,13 +168,6 @@ def test_the_text_form_is_what_the_terminal_showed(decision):
     assert "".join(shown) in "".join(audited)
 
 
-def test_text_before_the_answer_is_shown_too():
-    asked = [User("go"), Assistant("first words"), User("go on", kind="repeat"), Assistant("last")]
-    shown = to_text(report(asked)).splitlines()
-    assert shown[3:7] == ["Request 1: go", "💬 first words", "→ the kit said (repeat): go on", ""]
-    assert shown[7] == "last"
-
-
 def test_warnings_name_what_went_wrong():
     odd = replace(CALL, recovered=True, arguments="{")
     forced = Assistant(tool_calls=(odd,), tool_choice=Force("think"), enforced="ignored")
@@ -201,8 +193,6 @@ def test_the_exit_comes_from_the_file_or_from_the_loop():
     made += [report(resumed), report(resumed[:-1])]  # gone on with, and not ended again
     exits = ["silence", "needs_human", None, "limit", None]
     assert [one.turns[0].exit for one in made] == exits
-    [note] = [entry for entry in made[3].turns[0].entries if isinstance(entry, Note)]
-    assert "waits for a person" in note.text
     asks = "waits for a person since 2026-11-24 10:00:00 UTC: Pay?"
     page, text = to_html(made[1]), to_text(made[1])
     assert page.index(asks) < page.index('<li class="chapter">')
@@ -237,7 +227,6 @@ def test_a_file_is_read_as_it_was_written(path):
     outcome = refund("ORD-001", path)
     record = read(path)
     assert record.entries == outcome.transcript
-    assert record.entries[-1] == Ended("signal")
     assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
     for lines, text in [
@@ -294,8 +283,6 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
-    assert data["turns"][-1]["exit"] == "signal"
-    assert sum(data["figures"]["came_about"].values()) == data["figures"]["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.audit.test_audit import run_audit
 from tests.support.conversations import conversations
 from tests.support.counting import grows_evenly
-from tests.support.traces import PATH, needs_traces, recorded
+from tests.support.traces import PATH, WRITES, needs_traces, recorded
 from tests.support.wires import to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit import read_log
@@ -19,7 +19,6 @@ from think_agent.audit.formats import HIDDEN
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
-WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
 FAILED = "actions that failed: the log says so, or the result begins with 'error'"
 WIRES = {  # the protocols whose requests are logged
     "openai": "openai-chat",
@@ -59,19 +58,9 @@ def results_in(run):
 
 
 @needs_traces
-@pytest.mark.parametrize("key", ["messages", "traj"])
-def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
-    """`traj` is the key in the file that tau-bench published."""
-    runs = [{**run, "messages": None, key: run["messages"]} for run in recorded()]
-    runs = [{name: value for name, value in run.items() if value is not None} for run in runs]
-    tau = log(runs)
-    found = count(tau.runs, WRITES)
-    assert list(found.values())[:2] == [(15, 250), (40, 250)]
-    assert found["runs with a thought in them"] == (61, 200)
+def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log):
+    tau = log(recorded())
     assert tau.unread == []
-    rows = [row for run in recorded() for row in run["messages"]]
-    calls = [call["function"]["name"] for row in rows for call in row.get("tool_calls") or ()]
-    assert [name for run in tau.runs for name in calls_in(run)] == calls
     text = markdown([table(tau, WRITES, by="reward")])
     for cell in [
         "all: 200 runs",
@@ -83,6 +72,7 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
         "40 of 250: 16.0% (12.0% to 21.1%)",
         "32 of 194",
         "45 of 116",
+        "61 of 200",
     ]:
         assert f"| {cell}" in text
 
@@ -505,6 +495,7 @@ KEPT = {"messages": RUN, "reward": 0.5}
         (json.dumps(RUN), [{}]),
         ("\ufeff" + json.dumps(RUN), [{}]),
         ("\n".join(map(json.dumps, RUN)), [{}]),
+        (json.dumps({"traj": RUN}), [{}]),
         (json.dumps({"input": RUN}), [{}]),
         (json.dumps({"input": RUN[:2], "output": RUN[2:]}), [{"output": RUN[2:]}]),
         (json.dumps([RUN, RUN]), [{}, {}]),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +22,7 @@ from think_agent.messages import (
     Started,
     ToolCall,
     ToolResult,
+    Usage,
     User,
     Verdict,
 )
@@ -50,17 +51,13 @@ def every_field(secret):
     """A message of each type with the secret in each of its fields that can hold it."""
     call = ToolCall("c" + secret, "pay", {"pin": secret})
     found = [User("go"), Assistant(tool_calls=(call,))]
+    values = {"tool_calls": (call,), "native": {"a": [secret]}, "arguments": {"x": secret}}
     for kind in MESSAGES:
+        needed = {each.name: "c" for each in fields(kind) if each.default is MISSING}
         for each in fields(kind):
-            values = {"tool_calls": (call,), "native": {"a": [secret]}, "arguments": {"x": secret}}
-            value = values.get(each.name, secret)
-            typed = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", "")
-            if typed in ("bool", "Usage"):
-                continue
-            needed = {"decision": "yes", "call_id": "c", "name": "n", "content": "", "text": ""}
-            needed |= {"exit": "signal", "question": ""}
-            given = {f.name: needed[f.name] for f in fields(kind) if f.name in needed}
-            found.append(kind(**{**given, each.name: value}))
+            if each.type not in (bool, Usage):
+                value = values.get(each.name, secret)
+                found.append(kind(**{**needed, each.name: value}))
     return [*found, Unreadable(3, f"pin={secret}", f"no {secret}")]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.audit.forms import in_each_form, steps, text_in
 from tests.support.agents import agent, look
-from think_agent import Agent, NothingDone, ScriptedModel, Verdict, tool
+from think_agent import NothingDone, Verdict, tool
 from think_agent.audit import report, to_html, words
 from think_agent.audit.report import Note
 from think_agent.messages import (
@@ -22,7 +22,6 @@ from think_agent.messages import (
 )
 from think_agent.testing import call, think
 
-PLAIN = {"force": "never", "silence": "accept"}
 PAY = ToolCall("a", "pay", {"cents": 1})
 ASKS = Assistant(tool_calls=(PAY,))
 CRASHED = "the run stopped during this call: it may have happened"
@@ -53,15 +52,15 @@ def test_a_double_payment_after_a_crash_is_the_first_warning(tmp_path):
             raise KeyboardInterrupt
         return "paid"
 
-    def desk(by, replies):
+    def desk(by):
         verdict = Verdict("yes", by=by, reason=f"says {by}")
-        return Agent(ScriptedModel(replies), [pay], approve=lambda asked: verdict, **PLAIN)
+        replies = (think("due"), call("pay", cents=58000)), "Paid."
+        return agent(*replies, tools=[pay], approve=lambda asked: verdict)
 
     path = tmp_path / "run.jsonl"
-    replies = [(think("due"), call("pay", cents=58000)), "Paid."]
     with pytest.raises(KeyboardInterrupt):
-        desk("Ada", replies).run("Pay the rent", transcript=path)
-    outcome = desk("Bob", replies[1:]).resume(path)
+        desk("Ada").run("Pay the rent", transcript=path)
+    outcome = desk("Bob").resume(path)
     assert paid == [58000, 58000]
     made, forms = in_each_form(outcome.transcript)
     story = ["approved by Ada: says Ada", "started", CRASHED, "approved by Bob: says Bob", AGAIN]
@@ -96,22 +95,16 @@ def test_a_retry_of_a_call_that_did_not_return_is_a_repeat():
         """Book."""
         raise NothingDone("closed")
 
-    replies = [call("pay", cents=1), call("pay", cents=1), call("book", cents=1)]
-    agent = Agent(
-        ScriptedModel([*replies, call("book", cents=1), "No."]),
-        [pay, book],
-        force="never",
-        patience=9,
-    )
-    made, forms = in_each_form(agent.run("Pay").transcript)
+    pays = [call("pay", cents=1)] * 2
+    books = [call("book", cents=1)] * 2
+    careful = agent(*pays, *books, "No.", tools=[pay, book], patience=9)
+    made = report(careful.run("Pay").transcript)
     first, second = events(made, "pay")
     assert first == ["started", "it did not return: it may have happened"]
     assert second == ["refused: the same call may have happened before"]
     assert events(made, "book") == [["started", "failed"]] * 2  # nothing was done, so nothing twice
-    agent = Agent(
-        ScriptedModel([*replies[:2], "No."]), [pay], force="never", approve=lambda asked: True
-    )
-    made, forms = in_each_form(agent.run("Pay").transcript)
+    asks = agent(*pays, "No.", tools=[pay], approve=lambda asked: True)
+    made, forms = in_each_form(asks.run("Pay").transcript)
     assert events(made, "pay")[1][1] == AGAIN
     assert made.figures["failed"] == 2
     assert all(AGAIN in text for text in forms.values())
@@ -164,7 +157,7 @@ def test_a_call_that_waits_for_a_person_is_not_called_not_run():
     def pay(dollars: int) -> str:
         """Pay."""
 
-    desk = Agent(ScriptedModel([(call("pay", dollars=5), call("pay", dollars=6))]), [pay], **PLAIN)
+    desk = agent((call("pay", dollars=5), call("pay", dollars=6)), tools=[pay])
     made = report(desk.run("Pay both").transcript)
     statuses = [one.status for step in steps(made) for one in step.calls]
     assert statuses == ["waits", "not run"]
@@ -207,7 +200,8 @@ def test_an_ending_stays_in_the_story_if_the_run_goes_on():
     assert [turn.exit for turn in made.turns] == ["silence"]
     del forms["json"]
     for text in forms.values():
-        in_order(text, "The run ended here, and was taken up again: ✗ cut off", "Whole.")
+        again = "The run ended here, and was taken up again: ✗ cut off"
+        in_order(text, "Half", again, "the kit said (nudge): go on", "Whole.")
 
 
 TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]
