@@ -10,7 +10,8 @@ import json
 
 import pytest
 
-from tests.audit.test_imports import WIRES, written
+from tests.audit.test_atif import STEPS
+from tests.audit.test_imports import READ, TEXT, WIRES, written
 from tests.support.recordings import cases, load, needs_wire
 from tests.support.sizes import ROOT
 from tests.support.traces import needs_traces, recorded
@@ -31,15 +32,12 @@ WHOLE = (  # how a warning begins that speaks of a whole row, or of one field th
     "the field 'function' of the call",
     "the field 'content beside the message'",
 )
-TEXT = {"type": "text", "text": "x"}
-INPUT = {"type": "input_text", "text": "x"}
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 FUNCTION = {"name": "pay", "arguments": '{"to": "Ann"}'}
 CALL = {"id": "c", "type": "function", "function": FUNCTION}
 USE = {"type": "tool_use", "id": "c", "name": "pay", "input": {"to": "Ann", "all": [{"a": "b"}]}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 PAID = {"type": "tool_result", "tool_use_id": "c", "content": [TEXT], "is_error": True}
-TYPED = {"type": "queued_command", "prompt": "Bob, too", "commandMode": "prompt"}
 SAID = [
     User("Pay Ann."),
     Assistant("I pay.", "Ann first.", (ToolCall("c", "pay", {"to": "Ann"}),)),
@@ -54,8 +52,6 @@ MADE = {
         {"role": "assistant", "content": [TEXT], "refusal": "no", "reasoning_content": "hm"},
         {"role": "assistant", "content": "x", "reasoning": "hm", "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c", "content": [TEXT]},
-        {"role": "assistant", "content": None, "function_call": FUNCTION},
-        {"role": "function", "name": "pay", "content": "x"},
         {"role": "user", "type": "mode", "content": "x"},
     ],
     "anthropic": [
@@ -68,41 +64,25 @@ MADE = {
         {"role": "assistant", "content": "x", "thinking": "hm", "tool_calls": [CALL]},
         {"role": "tool", "tool_name": "pay", "tool_call_id": "c", "content": "x"},
     ],
-    "responses": [
-        {"type": "message", "role": "user", "content": [INPUT]},
-        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
-        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
-        {"type": "function_call", "call_id": "c", **FUNCTION},
-        {"type": "function_call_output", "call_id": "c", "output": [INPUT]},
-    ],
-    "claude-code": [
-        {"type": "user", "message": {"role": "user", "content": "Pay"}, "uuid": "u"},
-        {"type": "user", "message": {"content": [TEXT, IMAGE]}, "isMeta": True},
-        {"type": "user", "message": {"content": "so far"}, "isCompactSummary": True},
-        {"type": "assistant", "message": {"role": "assistant", "content": [THOUGHT, TEXT, USE]}},
-        {"type": "user", "message": {"role": "user", "content": [PAID]}, "toolUseResult": TEXT},
-        {"type": "attachment", "attachment": TYPED, "uuid": "u"},
-    ],
+    "responses": READ["items of the Agents SDK"][0],
+    "claude-code": READ["Claude Code"][0],
     "atif": [
-        {"step_id": 1, "source": "system", "message": [TEXT]},
-        {"step_id": 2, "source": "user", "message": [TEXT]},
-        {
-            "step_id": 3,
-            "source": "agent",
-            "message": "x",
-            "reasoning_content": "hm",
-            "tool_calls": [{"tool_call_id": "c", "function_name": "pay", "arguments": {"a": "b"}}],
-            "observation": {"results": [{"source_call_id": "c", "content": [TEXT]}]},
-        },
-        {"step_id": 4, "source": "system", "message": "", "observation": {"results": []}},
-        {"step_id": 5, "source": "user", "message": "x", "is_copied_context": True},
+        *STEPS,
+        {"step_id": 5, "source": "system", "message": "", "observation": {"results": []}},
+        {"step_id": 6, "source": "user", "message": "x", "is_copied_context": True},
     ],
+}
+FURTHER_ROWS = {
+    "openai": "a function call of old OpenAI logs",
+    "claude-code": "what was typed while Claude Code worked",
 }
 
 
 def made(form):
     """Conversations in this format, each a list of rows: made here, or written by the kit."""
     yield MADE[form]
+    if form in FURTHER_ROWS:
+        yield READ[FURTHER_ROWS[form]][0]
     if form in WIRES:
         yield written(SAID, form)
         for path in sorted(ROOT.glob(f"tests/data/recorded/bodies/{WIRES[form]}-*.json")):

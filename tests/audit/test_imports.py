@@ -289,150 +289,140 @@ def in_attachment(**typed):
 
 PAYS = ToolCall("c", "pay", {})
 ASKED = User("Pay")
+TEXT = {"type": "text", "text": "x"}
 FUNCTION_CALL = {"name": "pay", "arguments": "{}"}
 USES = [{"type": "tool_use", "id": id, "name": "pay", "input": {}} for id in "ab"]
 RESULTS = [{"type": "tool_result", "tool_use_id": id, "content": id} for id in "ab"]
 REASONED = {**saying(""), "reasoning_content": "", "reasoning": "hm"}
 NO = "The user doesn't want to proceed with this tool use. The tool use was rejected (…)"
-
-
-@pytest.mark.parametrize(
-    ("rows", "runs"),
-    [
-        pytest.param(
+READ = {  # by what they are: rows, and the messages of each run
+    "several rows of one reply": (
+        [
+            USER,
+            chat_call("a"),
+            chat_call("b"),
+            {**RESULT, "tool_call_id": "b", "content": "2"},
+            saying("and"),  # a result after one more text
+            {**RESULT, "tool_call_id": "a", "content": "1"},
+        ],
+        [
             [
-                USER,
-                chat_call("a"),
-                chat_call("b"),
-                {**RESULT, "tool_call_id": "b", "content": "2"},
-                saying("and"),  # a result after one more text
-                {**RESULT, "tool_call_id": "a", "content": "1"},
-            ],
-            [
-                [
-                    ASKED,
-                    asks(replace(PAYS, id="a"), replace(PAYS, id="b")),
-                    ToolResult("a", "pay", "1"),  # in the order of the calls
-                    ToolResult("b", "pay", "2"),
-                    Assistant("and"),
-                ]
-            ],
-            id="several rows of one reply",
-        ),
-        pytest.param(
-            [
-                USER,
-                {**saying(None), "function_call": FUNCTION_CALL},
-                {"role": "function", "name": "pay", "content": "paid"},
-            ],
-            [
-                [
-                    ASKED,
-                    asks(replace(PAYS, id="call_1")),
-                    ToolResult("call_1", "pay", "paid"),
-                ]
-            ],
-            id="the function call of old OpenAI logs",
-        ),
-        pytest.param(
-            [
-                USER,
-                {
-                    **saying(""),
-                    "tool_calls": [
-                        {"name": "pay", "args": {"to": "Ann"}, "id": "c", "type": "tool_call"}
-                    ],
-                },
-                RESULT,
-            ],
-            [[ASKED, asks(ToolCall("c", "pay", {"to": "Ann"})), ToolResult("c", "pay", "ok")]],
-            id="a call of LangChain",
-        ),
-        pytest.param(
-            [
-                USER,
-                {"id": "rs", "type": "reasoning", "summary": []},
-                {"id": "fc", "type": "function_call", "call_id": "c", **FUNCTION_CALL},
-                {"type": "function_call_output", "call_id": "c", "output": "paid"},
-                {
-                    **saying([{"type": "output_text", "text": "Paid.", "annotations": []}]),
-                    "id": "msg",
-                    "type": "message",
-                    "status": "completed",
-                },
-            ],
-            [
-                [
-                    ASKED,
-                    asks(PAYS, thinking=HIDDEN),
-                    ToolResult("c", "pay", "paid"),
-                    Assistant("Paid."),
-                ]
-            ],
-            id="the items of the Agents SDK",
-        ),
-        pytest.param(
-            [
-                {"type": "summary", "summary": "a day"},
-                claude_code("user", "Caveat", isMeta=True, timestamp="2026-11-20T10:00:00Z"),
-                claude_code("user", "Pay", timestamp="2026-11-20T10:00:00Z"),
-                claude_code("assistant", [{"type": "thinking", "thinking": "", "signature": "x"}]),
-                claude_code("assistant", USES[:1]),
-                claude_code("user", RESULTS[:1]),
-                claude_code("assistant", USES[1:]),  # still of the same reply
-                claude_code("user", [{**RESULTS[1], "is_error": True}]),
-                claude_code("user", "A helper", isSidechain=True, agentId="x"),
-            ],
-            [
-                [
-                    User("Caveat", "nudge"),
-                    ASKED,
-                    asks(replace(PAYS, id="a"), replace(PAYS, id="b"), thinking=HIDDEN),
-                    ToolResult("a", "pay", "a"),
-                    ToolResult("b", "pay", "b", is_error=True),
+                ASKED,
+                asks(replace(PAYS, id="a"), replace(PAYS, id="b")),
+                ToolResult("a", "pay", "1"),  # in the order of the calls
+                ToolResult("b", "pay", "2"),
+                Assistant("and"),
+            ]
+        ],
+    ),
+    "a function call of old OpenAI logs": (
+        [
+            USER,
+            {**saying(None), "function_call": FUNCTION_CALL},
+            {"role": "function", "name": "pay", "content": "paid"},
+        ],
+        [[ASKED, asks(replace(PAYS, id="call_1")), ToolResult("call_1", "pay", "paid")]],
+    ),
+    "a call of LangChain": (
+        [
+            USER,
+            {
+                **saying(""),
+                "tool_calls": [
+                    {"name": "pay", "args": {"to": "Ann"}, "id": "c", "type": "tool_call"}
                 ],
-                [User("A helper")],
-            ],
-            id="Claude Code",
-        ),
-        pytest.param(
+            },
+            RESULT,
+        ],
+        [[ASKED, asks(ToolCall("c", "pay", {"to": "Ann"})), ToolResult("c", "pay", "ok")]],
+    ),
+    "items of the Agents SDK": (
+        [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Pay"}]},
+            {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "so"}]},
+            {"type": "function_call", "id": "fc", "call_id": "c", **FUNCTION_CALL},
+            {"type": "function_call_output", "call_id": "c", "output": [TEXT]},
+            {
+                **saying([{"type": "output_text", "text": "Paid.", "annotations": []}]),
+                "id": "msg",
+                "type": "message",
+                "status": "completed",
+            },
+        ],
+        [
             [
-                claude_code("user", "Pay"),
-                in_attachment(prompt="Bob, too"),
-                in_attachment(prompt=[{"type": "text", "text": "done"}], isMeta=True),
-                in_attachment(prompt="ended", commandMode="task-notification"),
-                {"type": "attachment", "attachment": {"type": "hook_success", "content": "x"}},
-            ],
-            [[ASKED, User("Bob, too"), User("done", "nudge"), User("ended", "nudge")]],
-            id="what was typed while Claude Code worked",
-        ),
-        pytest.param(
+                ASKED,
+                asks(PAYS, thinking="hm\n\nso"),
+                ToolResult("c", "pay", "x"),
+                Assistant("Paid."),
+            ]
+        ],
+    ),
+    "Claude Code": (
+        [
+            claude_code("user", [TEXT], isMeta=True, timestamp="2026-11-20T10:00:00Z"),
+            claude_code("user", "so far", isCompactSummary=True),
+            claude_code("user", "Pay", timestamp="2026-11-20T10:00:00Z"),
+            claude_code("assistant", [{"type": "thinking", "thinking": "", "signature": "x"}]),
+            claude_code("assistant", USES[:1]),
+            claude_code("user", RESULTS[:1]),
+            claude_code("assistant", [TEXT, *USES[1:]]),  # still of the same reply
+            claude_code("user", [{**RESULTS[1], "is_error": True}], toolUseResult=TEXT),
+        ],
+        [
             [
-                claude_code("assistant", USES[:1]),
-                claude_code("user", [{**RESULTS[0], "content": NO, "is_error": True}]),
-            ],
-            [[asks(replace(PAYS, id="a")), ToolResult("a", "pay", NO, True, "person")]],
-            id="a person's no is no action that failed",
-        ),
-        pytest.param(
-            [
-                {"type": "assistant", "message": saying("mine"), "parent_tool_use_id": None},
-                {"type": "assistant", "message": saying("its"), "parent_tool_use_id": "toolu_1"},
-                {"type": "assistant", "message": saying("mine, too"), "parent_tool_use_id": None},
-            ],
-            [[Assistant("mine\n\nmine, too")], [Assistant("its")]],
-            id="a sub-agent in a stream",
-        ),
-        pytest.param(
-            [REASONED], [[Assistant("", "hm")]], id="of two names the one with a value is read"
-        ),
-        pytest.param(
-            [{**REASONED, "reasoning_content": "hm"}],
-            [[Assistant("", "hm")]],
-            id="two names of one value",
-        ),
-    ],
-)
+                User("x", "nudge"),
+                User("so far", "nudge"),
+                ASKED,
+                asks(replace(PAYS, id="a"), replace(PAYS, id="b"), text="x", thinking=HIDDEN),
+                ToolResult("a", "pay", "a"),
+                ToolResult("b", "pay", "b", is_error=True),
+            ]
+        ],
+    ),
+    "what was typed while Claude Code worked": (
+        [
+            claude_code("user", "Pay"),
+            in_attachment(prompt="Bob, too"),
+            in_attachment(prompt=[{"type": "text", "text": "done"}], isMeta=True),
+            in_attachment(prompt="ended", commandMode="task-notification"),
+        ],
+        [[ASKED, User("Bob, too"), User("done", "nudge"), User("ended", "nudge")]],
+    ),
+    "what Claude Code writes for itself": (
+        [
+            {"type": "summary", "summary": "a day"},
+            claude_code("user", "Pay"),
+            {"type": "attachment", "attachment": {"type": "hook_success", "content": "x"}},
+        ],
+        [[ASKED]],
+    ),
+    "a person's no": (
+        [
+            claude_code("assistant", USES[:1]),
+            claude_code("user", [{**RESULTS[0], "content": NO, "is_error": True}]),
+        ],
+        [[asks(replace(PAYS, id="a")), ToolResult("a", "pay", NO, True, "person")]],
+    ),
+    "sub-agents": (
+        [
+            {"type": "assistant", "message": saying("mine"), "parent_tool_use_id": None},
+            {"type": "assistant", "message": saying("its"), "parent_tool_use_id": "toolu_1"},
+            claude_code("user", "A helper", isSidechain=True, agentId="x"),
+            {"type": "assistant", "message": saying("mine, too"), "parent_tool_use_id": None},
+        ],
+        [[Assistant("mine\n\nmine, too")], [Assistant("its")], [User("A helper")]],
+    ),
+    "of two names, the one with a value": ([REASONED], [[Assistant("", "hm")]]),
+    "two names of one value": (
+        [{**REASONED, "reasoning_content": "hm"}],
+        [[Assistant("", "hm")]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "runs"), READ.values(), ids=READ)
 def test_these_rows_are_read_whole(log, rows, runs):
     found = log(rows)
     assert [run.messages for run in found.runs] == runs
