@@ -25,7 +25,7 @@ from tests.audit.test_redaction import every_field
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
-from think_agent.audit import explain, read, report, to_html, to_json_report, words
+from think_agent.audit import explain, read, report, to_html, words
 from think_agent.audit.reading import Unreadable
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
@@ -80,9 +80,6 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(messages, field):
     assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
     assert set(heard) <= {thought.text for thought in thoughts(made)}
-    text, page = to_text(made), to_html(made)
-    (text + page).encode()
-    json.dumps(to_json_report(made))
     assert [t.thought for t in thoughts(made)] == list(range(1, len(thoughts(made)) + 1))
     replies = [message for message in messages if isinstance(message, Assistant)]
     hidden = report(messages, redact=[field])  # no field holds a report together
@@ -200,14 +197,18 @@ def test_the_exit_comes_from_the_file_or_from_the_loop():
 
 
 @pytest.mark.parametrize(
-    "at", ["2026-11-22T10:00:03+01:00", "yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"]
+    ("at", "figures"),
+    [
+        ("2026-11-22T10:00:03+01:00", "3.0 s"),
+        ("yesterday", "2.0 s"),
+        ("2026-13-01T00:00:00Z", "2.0 s"),
+        ("2020-01-01T00:00:00Z", "2.0 s"),
+    ],
 )
-def test_times_that_make_no_sense_are_not_counted(at):
+def test_times_that_make_no_sense_are_not_counted(at, figures):
     asked, later = "2026-11-22T09:00:00", "2026-11-22T09:00:02Z"  # without a zone it is UTC
     messages = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
-    made = report(messages)
-    seconds = 1 if at.endswith("+01:00") else 0
-    assert made.turns[0].figures.endswith(f" · {2 + seconds}.0 s")
+    assert report(messages).turns[0].figures.endswith(f" · {figures}")
 
 
 # The file, in whatever state.
@@ -349,6 +350,7 @@ UNSEEN = re.compile(
 def test_hostile_text_stays_text(payload):
     made = hostile_report(payload)
     page, text = to_html(made), to_text(made)
+    (page + text).encode()
     Elements().feed(page)
     assert not UNSEEN.search(page + text)
 

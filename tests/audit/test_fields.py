@@ -176,39 +176,37 @@ def types(value, path):
         value = value[name]
 
 
-@pytest.fixture
-def lost(tmp_path):
-    """Finds the fields that are lost in these conversations."""
-
-    def finding(logs, form):
-        done = set()
-        return [place for rows in logs for place in _lost(rows, form, done)]
-
-    def _lost(rows, form, done):
+def lost(logs, form, path):
+    """The fields that are lost in these conversations, each with its row."""
+    done = set()
+    for rows in logs:
         for tried, before in variants(rows, done):
             runs = [[*before, row] for _, row in tried]
             if form == "atif":
                 runs = [{"steps": run} for run in runs]
-            (tmp_path / "log.json").write_text(json.dumps(runs))
-            for (place, row), run in zip(tried, read_log(tmp_path / "log.json").runs, strict=True):
+            path.write_text(json.dumps(runs))
+            for (place, row), run in zip(tried, read_log(path).runs, strict=True):
                 unread = [what for number, what in run.unread if number == len(before) + 1]
                 if not is_kept(run, unread, row, place):
                     yield place, row
 
-    return finding
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "log.json"
 
 
 @pytest.mark.parametrize("form", MADE)
-def test_no_field_of_a_made_row_is_lost_in_silence(lost, form):
-    assert lost(made(form), form) == []
+def test_no_field_of_a_made_row_is_lost_in_silence(path, form):
+    assert [*lost(made(form), form, path)] == []
 
 
 @needs_wire
 @pytest.mark.parametrize("form", [*WIRES, "claude-code"])
-def test_no_field_of_a_recorded_row_is_lost_in_silence(lost, form):
-    assert lost(exchanges(form), form) == []
+def test_no_field_of_a_recorded_row_is_lost_in_silence(path, form):
+    assert [*lost(exchanges(form), form, path)] == []
 
 
 @needs_traces
-def test_no_field_of_tau_bench_is_lost_in_silence(lost):
-    assert lost([run["messages"] for run in recorded()], "openai") == []
+def test_no_field_of_tau_bench_is_lost_in_silence(path):
+    assert [*lost([run["messages"] for run in recorded()], "openai", path)] == []

@@ -139,8 +139,6 @@ SAID = [
 def test_what_is_counted_in_a_run(log, form):
     found = log(written(SAID, form))
     assert found.unread == []
-    if form == "responses":
-        assert "instructions" not in found.runs[0].header  # they stand beside the items
     assert count(found.runs, ["pay"]) == {
         "writes behind a thought of their own turn": (3, 4),
         "writes with a thought since the last action, in any turn": (3, 4),
@@ -549,9 +547,6 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     for form in (["--json"], ["--to", "atif"]):
         assert run_audit(path, *form) == 0
         assert json.loads(capsys.readouterr().out)  # and nothing else is printed
-    assert run_audit(path, "--html", page, "--redact", "to") == 0
-    assert "Ann first." not in page.read_text()
-    assert "[redacted] first." in page.read_text()
 
 
 @pytest.mark.parametrize(("places", "more"), [(10, []), (30, ["not read: 20 more"])])

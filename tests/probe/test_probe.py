@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Brain, Protocol, ProviderServer, serve
+from tests.servers import Protocol, ProviderServer, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import TEMPLATES, OllamaServer, tokens_of
 from tests.servers.openai_chat import Chat
@@ -75,9 +75,9 @@ def weather(city: str, **more: str) -> ToolCall:
     return ToolCall("", "weather", {"city": city, "unit": "celsius", **more})
 
 
-def thinking(brain: Brain) -> Brain:
+def musing(request: Request) -> Assistant:
     """The same brain with native thinking."""
-    return lambda request: replace(brain(request), thinking="Let me see.")
+    return replace(able(request), thinking="Let me see.")
 
 
 def careless(request: Request) -> Assistant:
@@ -111,8 +111,8 @@ def probe(server: ProviderServer, spec: str, *flags: str) -> subprocess.Complete
 @pytest.mark.parametrize(
     ("name", "protocol", "spec", "brain", "mode"),
     [
-        ("honors", Chat, "openai:able", thinking(able), "honor"),
-        ("refuses", AnthropicProtocol, "anthropic:wary", thinking(able), "refuse"),
+        ("honors", Chat, "openai:able", musing, "honor"),
+        ("refuses", AnthropicProtocol, "anthropic:wary", musing, "refuse"),
         ("ignores", Chat, "openai:careless", careless, "ignore"),
         ("ollama", OllamaServer, "ollama:qwen2.5:7b", able, "honor"),
         ("blind", blind, "ollama:llama3.1:8b", able, "honor"),
@@ -230,10 +230,6 @@ AT_LIMIT = "no (the reply reached its token limit first)"
 UNSEEN = "no (the first line of about 5,000 tokens was not repeated)"
 
 
-def verdict(row: str, **seen: Seen) -> str:
-    return next(found.text for found in judge({**GOOD, **seen}) if found.name == row)
-
-
 @pytest.mark.parametrize(
     ("row", "question", "reply", "text"),
     [
@@ -265,7 +261,8 @@ def verdict(row: str, **seen: Seen) -> str:
 )
 def test_rows_by_values(row, question, reply, text):
     seen = reply if isinstance(reply, Seen) else Seen(reply)
-    assert verdict(row, **{question: seen}) == text
+    rows = {found.name: found.text for found in judge({**GOOD, question: seen})}
+    assert rows[row] == text
 
 
 @pytest.mark.parametrize(
