@@ -20,8 +20,7 @@ from rich.console import Console
 from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
 from tests.audit.forms import steps, text_in, to_text
-from tests.audit.test_marks import marked
-from tests.audit.test_redaction import every_field
+from tests.audit.test_redaction import everywhere
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
@@ -328,13 +327,8 @@ PAYLOADS = [
 ]
 
 
-def hostile(payload: str):
-    """Messages with the payload in every field that holds text, also where another is expected."""
-    return [*marked(lambda what: payload), *every_field(payload)]
-
-
 def hostile_report(p: str):
-    return report(hostile(p), header={"id": p, "created": p, p: p}, warnings=[p])
+    return report(everywhere(p), header={"id": p, "created": p, p: p}, warnings=[p])
 
 
 TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
@@ -459,7 +453,7 @@ def test_on_paper_the_instructions_are_open(tmp_path):
 )
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_fault(tmp_path, width, dark):
-    entries = [*refund("ORD-001 and ORD-004").transcript, *hostile("a long text " * 200)]
+    entries = [*refund("ORD-001 and ORD-004").transcript, *everywhere("a long text " * 200)]
     waits = [User("Pay"), ASKS, Paused("Pay?", "c")]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);

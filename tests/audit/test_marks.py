@@ -61,6 +61,7 @@ def marked(mark: Marks):
     edited = {"cents": mark("an edit")}
     retried = {"cents": mark("what a retry runs with")}
     changed = {"cents": mark("what a policy changed")}
+    # once a carried thought was in the page alone
     carried = ToolCall("carried", "pay", {"thought": mark("a carried thought"), "n": 1})
     odd = ToolCall("odd", "pay", mark("arguments that are no object"))
     return [

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.audit.forms import to_text
+from tests.audit.test_marks import marked
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
 from think_agent.audit import explain, report, to_atif, to_html, to_json_report
@@ -61,8 +62,15 @@ def every_field(secret):
     return [*found, Unreadable(3, f"pin={secret}", f"no {secret}")]
 
 
+def everywhere(text):
+    """Messages with the text in every field, also where another is expected, and in each state of
+    a call.
+    """
+    return [*every_field(text), *marked(lambda what: text)]
+
+
 def test_every_field_of_every_message_is_searched():
-    entries = every_field(SECRET)
+    entries = everywhere(SECRET)
     assert {type(entry) for entry in entries} >= set(MESSAGES)
     assert_gone(SECRET, outputs(entries, ["pin"], {"note": SECRET, "instructions": SECRET}))
 

@@ -16,7 +16,7 @@ from tests.cli.consoles import console_into
 from tests.support.commands import in_a_terminal, text_of
 from tests.support.counting import counted
 from tests.support.sizes import ROOT
-from think_agent import Agent, Assistant, ScriptedModel, ToolCall, Usage, tool
+from think_agent import Agent, Assistant, Request, ScriptedModel, ToolCall, Usage, tool
 from think_agent.cli import watch
 from think_agent.cli.console import RunView
 from think_agent.cli.screen import say
@@ -158,17 +158,20 @@ def test_text_beside_a_thought_is_shown_once(terminal, text, thought, goes_on, l
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_each_text_of_a_json_plan_is_shown_once(streams):
-    looks = {"tool": "look", "arguments": {"order_id": "A"}}
-    first = {"understanding": "", "reasoning": "Step 1."}
-    second = {"task_complete": False, "actions": [looks], "response": "I look."}
-    last = {"task_complete": True, "actions": [], "response": "It is done."}
-    plans = [first, {**first, **second, "reasoning": "Step 2."}, {**first, **last}]
-    model = in_dialect(ScriptedModel([json.dumps(plan) for plan in plans]), "json")
+    def plan(request: Request) -> Assistant:
+        keys = request.output_schema["properties"]
+        acts = len(request.messages) < 4
+        values = {"understanding": "", "reasoning": f"Step {len(request.messages)}."}
+        values |= {"task_complete": not acts, "response": "I look." if acts else "It is done."}
+        values["actions"] = [{"tool": "look", "arguments": {"order_id": "A"}}] if acts else []
+        return Assistant(json.dumps({key: values[key] for key in keys}))
+
+    model = in_dialect(ScriptedModel(plan), "json")
     if not streams:
         model = Wrapper(model)
     lines = [line for line in shown_of(Agent(model, [look])).splitlines() if line][:-1]
     act = ["💬 I look.", '🔧 look(order_id="A")', "  ↳ found A"]
-    assert lines == ["💭 Step 1.", "💭 Step 2.", *act, "💭 Step 1.", "It is done."]
+    assert lines == ["💭 Step 1.", "💭 Step 3.", *act, "💭 Step 5.", "It is done."]
 
 
 def test_a_result_is_summarized_in_a_line_or_shown_whole():
