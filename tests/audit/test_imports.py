@@ -246,6 +246,10 @@ SERVER_TOOL = [
             [{**saying(""), "reasoning_content": "well", "reasoning": "hm"}],
             "row 1: the field 'reasoning' of the assistant",
         ),
+        (  # a second choice
+            [{"messages": [USER], "response": {"choices": [{"message": USER}, {"index": 1}]}}],
+            "row 3: a row that is no message",
+        ),
         ([USER, {"type": []}], "row 2: a row of a broken form"),
         ([USER, {"role": "user", "content": [{"type": {}}]}], "row 2: a row of a broken form"),
     ],
@@ -275,7 +279,7 @@ def asks(*calls, **fields):
 
 
 def claude_code(kind, content, **fields):
-    message = {"role": kind, "content": content, **({"id": "m1"} if kind == "assistant" else {})}
+    message = {"role": kind, "content": content, "id": "m1"}
     return {"type": kind, "message": message, "uuid": "u", "sessionId": "s", **fields}
 
 
