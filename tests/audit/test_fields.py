@@ -16,7 +16,7 @@ from tests.support.recordings import cases, load, needs_wire
 from tests.support.sizes import ROOT
 from tests.support.traces import needs_traces, recorded
 from think_agent import Assistant, ToolCall, ToolResult, User
-from think_agent.audit import read_log, to_atif
+from think_agent.audit import read_log
 from think_agent.audit.formats import METADATA
 from think_agent.messages import to_json
 
@@ -88,9 +88,6 @@ def made(form):
         for path in sorted(ROOT.glob(f"tests/data/recorded/bodies/{WIRES[form]}-*.json")):
             for body in json.loads(path.read_text())["plain"]:
                 yield body.get("messages") or body["input"]
-    if form == "atif":
-        steps = to_atif(SAID, {"instructions": "Be kind."})["steps"]
-        yield [{**step, "extra": None} for step in steps]
 
 
 def exchanges(form):

@@ -435,25 +435,6 @@ def test_these_rows_are_read_whole(log, rows, runs):
 # Other programs.
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        ({"eval": {}, "samples": []}, "Inspect"),
-        ({"simulations": [], "tasks": []}, "tau2-bench"),
-        ({"messages": [], "reward_info": {}, "termination_reason": "user_stop"}, "tau2-bench"),
-        ([{"type": "session_meta", "payload": {"id": "s"}}], "Codex"),
-        ({"messages": [USER], "trajectory_format": "mini-swe-agent-1"}, "mini-swe-agent"),
-        ({"trajectory": [], "history": []}, "SWE-agent"),
-        ([{"role": "assistant", "action": "ls", "thought": "hm"}], "SWE-agent"),
-        ({"run_type": "chain", "inputs": {}}, "LangSmith"),
-        ({"resourceSpans": []}, "OpenTelemetry"),
-    ],
-)
-def test_other_logs_are_known_by_name_and_refused_in_one_line(log, value, name):
-    with pytest.raises(FileError, match=f"it is a log of {name}.*; convert it to ATIF"):
-        log(value)
-
-
 NO_RUN = "there is no run in it.*convert it to ATIF"
 
 
@@ -465,6 +446,12 @@ NO_RUN = "there is no run in it.*convert it to ATIF"
         ("5", NO_RUN),
         ("[[{}]]", NO_RUN),
         ('{"trace_id": 1}', NO_RUN),
+        ('{"eval": {}, "samples": [{"messages": []}]}', NO_RUN),  # Inspect
+        ('{"simulations": [{"messages": []}], "tasks": []}', NO_RUN),  # tau2-bench
+        ('[{"type": "session_meta", "payload": {"id": "s"}}]', NO_RUN),  # Codex
+        ('{"trajectory": [{"action": "ls"}], "history": []}', NO_RUN),  # SWE-agent
+        ('{"run_type": "chain", "inputs": {}}', NO_RUN),  # LangSmith
+        ('{"resourceSpans": []}', NO_RUN),  # OpenTelemetry
         ("{torn", "it cannot be read: it is no JSON"),
         ("PK\3\4", "it cannot be read: it is an archive, as Inspect's .eval.*; convert it to ATIF"),
     ],
@@ -548,9 +535,8 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "\N{THOUGHT BALLOON} Ann first." in shown
     assert "| 3 of 4: 75.0%" in shown
-    for form in (["--json"], ["--to", "atif"]):
-        assert run_audit(path, *form) == 0
-        assert json.loads(capsys.readouterr().out)  # and nothing else is printed
+    assert run_audit(path, "--json") == 0
+    assert json.loads(capsys.readouterr().out)  # and nothing else is printed
 
 
 @pytest.mark.parametrize(("places", "more"), [(10, []), (30, ["not read: 20 more"])])
@@ -564,14 +550,7 @@ def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys, places, more)
     assert [line for line in err.splitlines() if line.endswith("more")] == more
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        (["--guarded", "pya"], "--guarded: no call in the log fits; its tools: pay"),
-        (["--by", "rewrad"], "--by rewrad: the log has reward"),
-    ],
-)
-def test_an_unknown_name_is_an_error(tmp_path, capsys, typed, message):
+def test_a_pattern_that_fits_no_tool_is_an_error(tmp_path, capsys):
     (tmp_path / "runs.json").write_text(json.dumps([KEPT, KEPT]))
-    assert run_audit(tmp_path / "runs.json", *typed) == 2
-    assert message in capsys.readouterr().err
+    assert run_audit(tmp_path / "runs.json", "--guarded", "pya") == 2
+    assert "--guarded: no call in the log fits; its tools: pay" in capsys.readouterr().err

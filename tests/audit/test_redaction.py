@@ -12,9 +12,9 @@ from tests.audit.forms import to_text
 from tests.audit.test_marks import marked
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
-from think_agent.audit import explain, report, to_atif, to_html, to_json_report
+from think_agent.audit import explain, report, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.redaction import REDACTED, Redaction
+from think_agent.audit.redaction import REDACTED
 from think_agent.messages import (
     MESSAGES,
     Assistant,
@@ -35,10 +35,8 @@ def outputs(entries, names, header=None):
     """All outputs of a run, as one text each."""
     steps = explain(None, [entry for entry in entries if not isinstance(entry, Unreadable)])
     made = report(entries, redact=names, header=header, explained=steps)
-    redaction = Redaction(names, entries)
-    trajectory = to_atif([redaction.hide(e) for e in entries], redaction.hide(header or {}))
-    data = [to_json_report(made), trajectory]
-    return [to_text(made), to_html(made), *map(str, data), *map(json.dumps, data)]
+    data = to_json_report(made)
+    return [to_text(made), to_html(made), str(data), json.dumps(data)]
 
 
 def assert_gone(secret, shown):
