@@ -101,15 +101,21 @@ class Shop:
         settings = {"force": "never", "silence": "accept", "patience": 9, **settings}
         return Agent(ScriptedModel(replies), [self.pay], **settings)
 
+    def resumed(self, *notes, **settings) -> Outcome:
+        """The run that goes on after a crash."""
+        return self.agent("So.", **settings).resume(crashed(*notes))
+
+
+WRITTEN = ToolCall("p", "pay", {"order": "A"})
+
+
+def crashed(*notes, calls=(WRITTEN,)):
+    """What a kill in the middle of a payment leaves behind."""
+    return User("Pay"), Assistant(tool_calls=calls, stop_reason="tool_use"), *notes
+
 
 def codes(outcome: Outcome) -> list[str]:
     return [result.refused for result in results(outcome, "pay")]
-
-
-@pytest.fixture(params=["memory", "file"])
-def path(request, tmp_path):
-    """Where the transcript is kept: None is in memory."""
-    return tmp_path / "run.jsonl" if request.param == "file" else None
 
 
 # The same call again, in one turn.
@@ -229,9 +235,9 @@ OTHERS = [call("pay", cents=8901, reason="the stand wobbles", parcel={}), call("
         (call("pay", cents=8900, note="the second half"), ("cents", "note"), False),
     ],
 )
-def test_a_retry_is_told_by_its_values(again, same, is_same, takes_key, path):
+def test_a_retry_is_told_by_its_values(again, same, is_same, takes_key, saved):
     shop = bank(takes_key, same=same)
-    outcome = shop.agent(FIRST, again, "So.").run("Pay.", transcript=path)
+    outcome = shop.agent(FIRST, again, "So.").run("Pay.", transcript=saved)
     assert shop.payments == (1 if is_same else 2)
     if is_same and takes_key:  # the first try again, as it was
         first, again = shop.tries
@@ -275,12 +281,12 @@ def test_a_call_that_a_person_edits_into_one_in_doubt_is_asked_about():
     ids=["the same", "a new one", "no", "nobody is there"],
 )
 def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(
-    takes_key, answers, tries, payments, path
+    takes_key, answers, tries, payments, saved
 ):
     shop = bank(takes_key, same=("cents",))
     agent = shop.agent(FIRST, "Not sure.", REWORDED[0], "So.", answers=answers)
-    first = agent.run("The rent of May.", transcript=path)
-    agent.run("The rent of June.", transcript=path or first.transcript)
+    first = agent.run("The rent of May.", transcript=saved)
+    agent.run("The rent of June.", transcript=saved or first.transcript)
     assert (len(shop.tries), len(shop.asked)) == (tries, len(answers))
     if takes_key:
         assert shop.payments == payments
@@ -311,61 +317,51 @@ def test_same_names_parameters_of_the_tool():
 
 # After a crash: a call was started but has no result.
 
-WRITTEN = ToolCall("p", "pay", {"order": "A"})
 STARTED = Started("p", "pay", "key-1")
+TWICE = STARTED, Verdict("yes", "p"), STARTED  # a second crash, after a yes
 
 
-def crashed(*notes, calls=(WRITTEN,)):
-    """What a kill in the middle of a payment leaves behind."""
-    return User("Pay"), Assistant(tool_calls=calls, stop_reason="tool_use"), *notes
-
-
-@pytest.mark.parametrize(
-    ("options", "exit", "booked"),
-    [
-        ({}, "needs_human", []),
-        ({"idempotent": True}, "silence", ["A"]),
-        ({"takes_key": True}, "silence", ["A"]),
-    ],
-)
-def test_a_started_call_is_repeated_only_if_that_does_no_harm(options, exit, booked):
+@pytest.mark.parametrize("options", [{"idempotent": True}, {"takes_key": True}])
+def test_a_started_call_is_repeated_if_that_does_no_harm(options):
     shop = Shop(**options)
-    outcome = shop.agent("So.").resume(crashed(STARTED))
-    assert (outcome.exit, shop.booked) == (exit, booked)
+    assert (shop.resumed(STARTED).exit, shop.booked) == ("silence", ["A"])
     assert shop.keys in ([], ["key-1"])
 
 
-def test_a_person_decides_about_a_started_call():
-    for person, booked in ((True, ["A"]), (False, [])):
-        shop = Shop()
-        outcome = shop.agent("So.", answers=[person]).resume(crashed(STARTED))
-        assert (shop.booked, len(shop.asked)) == (booked, 1)
-        assert "was tried before and may have happened" in shop.asked[0].question
-        [result] = results(outcome, "pay")
-        assert person or result.content.endswith("It was started before and may have happened.")
+WAITING = {  # the options of the tool, the settings of the agent, what the crash left
+    "it does harm": ({}, {}, [STARTED]),
+    "it was started without a key": ({"takes_key": True}, {}, [Started("p", "pay")]),
+    "a yes covers one try": ({}, {}, TWICE),
+    "a yes covers one try, in approval, too": ({"needs_approval": True}, {}, TWICE),
+    "a limit is not reached": ({}, {"max_actions": 1}, [STARTED]),
+    "nothing has failed": ({}, {"on_tool_error": "fail_fast"}, [STARTED]),
+}
 
 
-def test_a_call_that_was_started_without_a_key_is_asked_about():
-    shop = Shop(takes_key=True)
-    assert shop.agent("So.").resume(crashed(Started("p", "pay"))).exit == "needs_human"
-    shop.agent("So.", answers=[True]).resume(crashed(Started("p", "pay")))
-    assert (len(shop.asked), len(shop.keys), all(shop.keys)) == (1, 1, True)
-
-
-@pytest.mark.parametrize("needs_approval", [False, True])
-def test_a_yes_covers_one_try(needs_approval):
-    """After a second crash the call is in doubt again, and the first yes does not count."""
-    notes = STARTED, Verdict("yes", "p"), STARTED
-    shop = Shop(needs_approval=needs_approval)
-    assert shop.agent("So.").resume(crashed(*notes)).exit == "needs_human"
-    shop.agent("So.", answers=[True]).resume(crashed(*notes))
+@pytest.mark.parametrize(("options", "settings", "notes"), WAITING.values(), ids=WAITING)
+def test_a_started_call_waits_for_a_person(options, settings, notes):
+    shop = Shop(**options)
+    assert shop.resumed(*notes, **settings).exit == "needs_human"
+    shop.resumed(*notes, answers=[True], **settings)
     assert (len(shop.asked), shop.booked) == (1, ["A"])
+    assert all(shop.keys)
+
+
+@pytest.mark.parametrize("options", [{}, {"takes_key": True, "needs_approval": True}])
+def test_a_person_who_is_asked_after_a_crash_reads_that_the_call_may_have_happened(options):
+    """With a key it was not asked about before: a predicate may answer otherwise now."""
+    shop = Shop(**options)
+    [result] = results(shop.resumed(STARTED, answers=[False]))
+    [asked] = shop.asked
+    assert "It was tried before and may have happened." in asked.question
+    assert result.content.endswith("It was started before and may have happened.")
+    assert shop.booked == []
 
 
 def test_a_yes_after_the_crash_keeps_the_edit_from_before_it():
     edit = Verdict("yes", "p", arguments={"order": "B"}, by="Ada")
     shop = Shop(needs_approval=True)
-    shop.agent("So.", answers=[True]).resume(crashed(edit, STARTED))
+    shop.resumed(edit, STARTED, answers=[True])
     assert 'pay(order="B")' in shop.asked[0].question
     assert shop.booked == ["B"]
 
@@ -383,16 +379,9 @@ def test_doubt_never_turns_a_refusal_into_a_call():
         return step
 
     shop = Shop()
-    outcome = shop.agent("So.", answers=[True], policies=[never]).resume(crashed(STARTED))
-    [result] = results(outcome, "pay")
+    [result] = results(shop.resumed(STARTED, answers=[True], policies=[never]))
     assert (shop.booked, shop.asked, result.refused) == ([], [], "rule")
     assert result.content == "error: not run. It was started before and may have happened."
-
-
-@pytest.mark.parametrize("settings", [{"max_actions": 1}, {"on_tool_error": "fail_fast"}])
-def test_limits_that_are_not_reached_change_nothing(settings):
-    shop = Shop()
-    assert shop.agent("So.", **settings).resume(crashed(STARTED)).exit == "needs_human"
 
 
 def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
@@ -419,8 +408,7 @@ def test_after_a_crash_the_question_shows_the_call_as_a_policy_changed_it():
         return step
 
     shop = Shop()
-    started = replace(STARTED, arguments={"order": "B"})
-    outcome = shop.agent("So.", policies=[pays_b]).resume(crashed(started))
+    outcome = shop.resumed(replace(STARTED, arguments={"order": "B"}), policies=[pays_b])
     assert (shop.booked, outcome.exit) == ([], "needs_human")
     assert outcome.answer.startswith('Run pay(order="B")? It was tried before')
 
@@ -438,7 +426,7 @@ def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
         """Pay."""
 
     shop = Shop(declared=pay_known)
-    outcome = shop.agent("I do not know.").resume(crashed(STARTED))
+    outcome = shop.resumed(STARTED)
     [result] = results(outcome)
     assert (result.refused, result.in_doubt) == ("invalid", True)
     known.append("A")
@@ -447,9 +435,9 @@ def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
 
 
 def test_a_call_in_doubt_cannot_be_edited():
-    agent = Shop().agent("So.", answers=[Verdict("yes", arguments={"order": "B"})])
+    edit = Verdict("yes", arguments={"order": "B"})
     with pytest.raises(TypeError, match="new=True"):
-        agent.resume(crashed(STARTED))
+        Shop().resumed(STARTED, answers=[edit])
 
 
 def test_a_new_request_after_a_crash_tells_the_model_which_call_may_have_happened():
@@ -469,12 +457,3 @@ def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
     assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
     [result] = results(outcome)
     assert (result.content, result.in_doubt) == (STOPPED_IN_IT, True)
-
-
-def test_an_approval_after_a_crash_says_that_the_call_may_have_happened():
-    """It was not asked about before: a predicate may answer otherwise now."""
-    shop = Shop(takes_key=True, needs_approval=True)
-    outcome = shop.agent("Nothing.", answers=[False]).resume(crashed(STARTED))
-    assert "may have happened" in shop.asked[0].question
-    [result] = results(outcome)
-    assert result.content.endswith("It was started before and may have happened.")

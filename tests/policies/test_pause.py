@@ -30,12 +30,6 @@ class Desk:
         return agent(calls, "Paid.", tools=[self.pay], **settings)
 
 
-@pytest.fixture(params=["memory", "path"])
-def saved(request, tmp_path):
-    """Where the conversation is kept: None is in memory."""
-    return tmp_path / "run.jsonl" if request.param == "path" else None
-
-
 def resume_async(agent: Agent, saved, **options) -> Outcome:
     return asyncio.run(agent.aresume(saved, **options))
 
