@@ -1,4 +1,6 @@
-"""A turn ends within its limits: each limit alone, all together, and the last reply at a limit."""
+"""A turn ends within its limits: each limit alone, and the last reply at a limit. (All together are
+judged by the oracle: `tests/core/test_oracle.py`.)
+"""
 
 import pytest
 
@@ -104,7 +106,8 @@ def test_money_bounds_the_tokens_of_the_next_reply(most, prices, bounds):
 
 
 def test_a_model_that_only_thinks_is_asked_for_its_closing_reply():
-    outcome = agent([*[think("Hm.")] * 6, "I only thought."]).run("go")
+    thinks = [*[think("Hm.")] * 6, "I only thought."]
+    outcome = agent(thinks, max_model_calls=None).run("go")
     assert (outcome.exit, outcome.answer) == ("limit", "I only thought.")
     [question] = kit_said(outcome)
     assert "6 replies in a row that only think" in question.text
