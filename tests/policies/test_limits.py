@@ -2,12 +2,14 @@
 judged by the oracle: `tests/core/test_oracle.py`.)
 """
 
+from dataclasses import replace
+
 import pytest
 
-from tests.support.agents import clock, kit_said
-from think_agent import Agent, ScriptedModel, tool
+from tests.support.agents import clock, kit_said, results
+from think_agent import Agent, ScriptedModel, Turn, tool
 from think_agent.loop import CallModel, Done
-from think_agent.messages import Assistant, ToolCall, ToolResult, Usage, User
+from think_agent.messages import Assistant, ToolCall, ToolResult, Usage, User, Verdict
 from think_agent.policies import Price
 from think_agent.testing import call, think
 
@@ -83,6 +85,14 @@ def test_a_model_that_does_not_answer_the_closing_question_ends_at_the_limit(lim
     assert len(outcome.actions) == 2
 
 
+def test_seconds_are_judged_before_each_call_of_a_reply():
+    now = clock(0.1)
+    slow = agent([[call("look", n=n) for n in range(30)], "Enough."], max_seconds=0.3, now=now)
+    outcome = slow.run("go")
+    assert (outcome.exit, len(outcome.actions)) == ("limit", 2)
+    assert [result.refused for result in results(outcome)[2:]] == ["limit"] * 28
+
+
 FREE_OUTPUT = {"script": Price(input=3.0, output=0.0)}
 
 
@@ -153,6 +163,12 @@ def test_the_answer_stands_if_a_policy_wants_another_and_no_model_call_is_left()
     assert (outcome.exit, outcome.answer) == ("limit", "I saw it.")
 
 
+def test_calls_beyond_the_limit_are_refused_and_not_run():
+    outcome = agent([[call("look", n=n) for n in range(5)], "Enough."], max_actions=3).run("go")
+    assert [m.refused for m in results(outcome)] == ["", "", "", "limit", "limit"]
+    assert (outcome.exit, len(outcome.actions)) == ("limit", 3)
+
+
 def test_thoughts_do_not_use_up_actions():
     replies = [(think("hm"), call("look", n=n)) for n in (1, 3, 4)]
     outcome = agent([*replies, "So far."], max_actions=3).run("go")
@@ -181,6 +197,14 @@ def test_a_last_reply_that_nobody_can_read_is_not_the_answer(limit):
 
 
 # Seconds.
+
+
+def test_waiting_for_a_person_costs_no_seconds():
+    said = (User("go"), Assistant(tool_calls=(ToolCall("1", "look", {"n": 1}),)))
+    said += (Verdict("yes", "1", by="Ada"), ToolResult("1", "look", "saw 1"))
+    times = "00:00:00Z", "00:00:02Z", "01:00:00Z", "01:00:02Z"
+    turn = Turn.of(replace(m, at=f"2026-03-01T{t}") for m, t in zip(said, times, strict=True))
+    assert turn.seconds == 4
 
 
 def test_in_a_new_process_the_seconds_begin_at_0():
