@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.ollama import recorded
+from tests.support.wires import folded, reply_of
 from think_agent import THINK, Assistant, Force, Request, ToolCall, User, tool
-from think_agent.messages import Json
 from think_agent.streaming import Delta
 from think_agent.wire.forms import LOST, TEXT, FormReader, form_of, has_ignored, read_form
-from think_agent.wire.ollama import Fold, from_wire
 
 
 @tool
@@ -25,19 +24,13 @@ THOUGHT = Request([User("Where is ORD-1?")], [THINK, order], tool_choice=Force("
 CLOSING = replace(THOUGHT, tool_choice="none")
 
 
-def form_for(request: Request) -> Json:
-    form = form_of(request)
-    assert form is not None
-    return form
-
-
 def read(request: Request, reply: Assistant) -> Assistant:
-    return read_form(reply, request, form_for(request))
+    return read_form(reply, request, form_of(request))
 
 
 def told(request: Request, deltas: list[Delta]) -> dict[str, str]:
     """What a watcher sees, by kind."""
-    reader = FormReader(request, form_for(request))
+    reader = FormReader(request, form_of(request))
     seen: dict[str, str] = {}
     for delta in deltas:
         for shown in reader.feed(delta):
@@ -46,16 +39,13 @@ def told(request: Request, deltas: list[Delta]) -> dict[str, str]:
 
 
 def whole(kind: str, case: str) -> Assistant:
-    return from_wire(recorded("format")[kind][case]["body"])
+    return reply_of("ollama", recorded("format")[kind][case]["body"])
 
 
 def streamed(request: Request, kind: str, case: str) -> tuple[Assistant, dict[str, str]]:
     """The reply of a recorded stream as it was read, and what a watcher saw."""
-    fold = Fold()
-    deltas = []
-    for line in recorded("format")[kind][f"{case}_streamed"]["lines"]:
-        deltas += fold.feed(line)
-    return read(request, from_wire(fold.result())), told(request, deltas)
+    reply, deltas = folded("ollama", *recorded("format")[kind][f"{case}_streamed"]["lines"])
+    return read(request, reply), told(request, deltas)
 
 
 @pytest.mark.parametrize(
@@ -171,29 +161,22 @@ def test_the_text_of_a_typed_answer_is_its_json() -> None:
 
 
 TEXTS = st.text(max_size=60)
-SIZES = st.lists(st.integers(1, 9), min_size=1)
+SIZES = st.integers(1, 9)
 
 
-def pieces(text: str, sizes: list[int]) -> list[Delta]:
-    deltas = []
-    at = number = 0
-    while at < len(text):
-        size = sizes[number % len(sizes)]
-        deltas.append(Delta("answer", text[at : at + size]))
-        at += size
-        number += 1
-    return deltas
+def pieces(text: str, size: int) -> list[Delta]:
+    return [Delta("answer", text[at : at + size]) for at in range(0, len(text), size)]
 
 
-@given(text=TEXTS.filter(str.strip), sizes=SIZES, ascii=st.booleans())
-def test_a_form_reads_the_same_wherever_it_is_cut(text, sizes, ascii):
+@given(text=TEXTS.filter(str.strip), size=SIZES, ascii=st.booleans())
+def test_a_form_reads_the_same_wherever_it_is_cut(text, size, ascii):
     raw = json.dumps(text, ensure_ascii=ascii)
     assert read(CLOSING, Assistant(raw, native={})).text == text
-    assert told(CLOSING, pieces(f" {raw}", sizes)).get("answer", "") == text
+    assert told(CLOSING, pieces(f" {raw}", size)).get("answer", "") == text
     raw = json.dumps({"thought": text}, ensure_ascii=ascii)
     [call] = read(THOUGHT, Assistant(raw, native={})).tool_calls
     assert call.arguments == {"thought": text}
-    assert told(THOUGHT, pieces(raw, sizes)) == {"thought": text}
+    assert told(THOUGHT, pieces(raw, size)) == {"thought": text}
 
 
 @given(text=TEXTS, end=st.integers(1, 60))
@@ -205,9 +188,9 @@ def test_a_string_is_read_as_far_as_it_goes(text, end):
     assert len(json.dumps(reply.text)) > len(raw) - 12  # a pair of escapes may be missing
 
 
-@given(text=TEXTS.filter(lambda text: text.strip()[:1] not in ("", '"')), sizes=SIZES)
-def test_a_text_that_is_no_form_streams_as_it_is(text, sizes):
-    assert told(CLOSING, pieces(text, sizes))["answer"].strip() == text.strip()
+@given(text=TEXTS.filter(lambda text: text.strip()[:1] not in ("", '"')), size=SIZES)
+def test_a_text_that_is_no_form_streams_as_it_is(text, size):
+    assert told(CLOSING, pieces(text, size))["answer"].strip() == text.strip()
 
 
 def test_a_form_is_only_tried_where_this_host_has_ignored_a_choice() -> None:

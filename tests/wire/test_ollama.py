@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.recordings import cases, events_of, needs_wire
-from tests.support.wires import to_ollama
+from tests.support.wires import folded, reply_of, to_ollama
 from think_agent import THINK, Assistant, Request, ToolCall, ToolResult, User, tool
-from think_agent.wire.ollama import STOPPED, Fold, from_wire
+from think_agent.wire.ollama import STOPPED
 
 
 @tool
@@ -27,10 +27,7 @@ def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case: str) ->
     """The server ends one so by itself, when the model repeats itself."""
     lines = events_of("ollama", case)
     for end in {0, len(lines) // 2, len(lines) - 1}:
-        fold = Fold()
-        for line in lines[:end]:
-            fold.feed(line)
-        reply = from_wire(fold.result())
+        reply, _ = folded("ollama", {"message": {}}, *lines[:end])
         assert (reply.stop_reason, STOPPED in reply.cause) == ("incomplete", True)
 
 
@@ -58,12 +55,9 @@ def test_the_body_of_a_request() -> None:
 
 def test_the_calls_of_a_stream_are_counted() -> None:
     call = {"function": {"name": "order", "arguments": {}}}
-    fold = Fold()
-    numbers = []
-    for calls in ([call, call], [call]):
-        for delta in fold.feed({"message": {"tool_calls": calls}}):
-            numbers.append(delta.index)
-    assert numbers == [0, 1, 2]
+    chunks = [{"message": {"tool_calls": calls}} for calls in ([call, call], [call])]
+    _, deltas = folded("ollama", *chunks)
+    assert [delta.index for delta in deltas] == [0, 1, 2]
 
 
 TWO = (ToolCall("x", "order", {"order_id": "1"}), ToolCall("y", "order", {"order_id": "2"}))
@@ -154,5 +148,5 @@ def test_each_request_of_a_run_begins_with_the_one_before() -> None:
     ],
 )
 def test_a_call_that_the_server_swallowed(message, count, stop_reason) -> None:
-    reply = from_wire({"message": message, "done": True, "eval_count": count})
+    reply = reply_of("ollama", {"message": message, "done": True, "eval_count": count})
     assert reply.stop_reason == stop_reason

@@ -22,18 +22,19 @@ NATIVE = {
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_native_goes_back_to_the_host_that_wrote_it_and_to_no_other(wire):
-    name = WIRES[wire][0].NAME
+def test_native_goes_back_to_the_host_and_api_that_wrote_it_and_to_no_other(wire):
     plain = Assistant("", tool_calls=(CALL,))
-    written = replace(plain, provider=name, host="a.example", native=NATIVE[wire])
+    provider = WIRES[wire][0].NAME
+    written = replace(plain, provider=provider, host="a.example", native=NATIVE[wire])
 
-    def sent(reply, host):
+    def sent(reply, wire, host="a.example"):
         request = Request([User("Pay."), reply, ToolResult("c1", "pay", "paid")])
         return to_wire(wire, request, host=host)
 
-    built = sent(plain, "b.example")
-    assert sent(written, "b.example") == built
-    assert sent(written, "a.example") != built
+    assert sent(written, wire) != sent(plain, wire)
+    assert sent(written, wire, "b.example") == sent(plain, wire, "b.example")
+    for other in WIRES.keys() - {wire}:
+        assert sent(written, other) == sent(plain, other)
 
 
 IDS = ["call_0", "call_0", "tool.1:x", "tool 1 x", "f" * 80, "f" * 81, ""]
