@@ -81,12 +81,12 @@ def on_ollama(
         yield running, connect("ollama:m", base_url=running.url)
 
 
-@pytest.mark.parametrize("renders", [True, False])
-@pytest.mark.parametrize("family", TEMPLATES)
-def test_the_refund_desk_decides_rightly_on_every_template(family, renders):
-    with on_ollama(OllamaServer(template=TEMPLATES[family], renders=renders)) as (_, model):
+@combined(renders=[True, False], family=TEMPLATES, way=WAYS)
+def test_the_refund_desk_decides_rightly_on_every_template(renders, family, way):
+    """The server is asked once."""
+    with on_ollama(OllamaServer(template=TEMPLATES[family], renders=renders)) as (running, model):
         shop = Shop()
-        outcome = desk(model, shop).run(FOUR)
+        outcome = way(desk(model, shop), FOUR)
     assert decided(shop) == RIGHT
     assert outcome.exit == "signal"
     first, *others = outcome.turn.replies
@@ -95,24 +95,11 @@ def test_the_refund_desk_decides_rightly_on_every_template(family, renders):
     assert (first.dialect, dialects(others)) == (begins_in, {ends_in})
     said = [notice for notice in notices(outcome.transcript) if "speaking json" in notice]
     assert len(said) == (family in BLIND)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("renders", [True, False])
-def test_a_run_asks_the_server_once_in_every_way(way, renders):
-    server = OllamaServer(template=TEMPLATES["mistral"], renders=renders)
-    with on_ollama(server) as (running, model):
-        shop = Shop()
-        outcome = way(desk(model, shop), FOUR)
-        bodies = running.requests
-    assert decided(shop) == RIGHT
-    asked = [body["options"]["num_predict"] == 1 for body in bodies]
+    asked = [body["options"]["num_predict"] == 1 for body in running.requests]
     if renders:  # for free
         assert not any(asked)
-        return
-    assert len(bodies) == outcome.model_calls + 3
-    assert asked[:5] == [True, False, True, True, False]  # two of them behind the first result
-    assert not any(asked[5:])
+    elif family in BLIND:  # before the first reply, and twice behind its result
+        assert sum(asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -278,33 +265,20 @@ def test_the_change_of_dialect_is_in_one_notice():
     assert (then.dialect, then.notice) == ("json", "")
 
 
-class NoTools(ScriptedModel):
+class Unfit(ScriptedModel):
+    def __init__(self, error: Exception) -> None:
+        super().__init__([])
+        self.error = error
+
     def check(self) -> None:
-        raise ToolsUnsupported("script has no tool calling")
-
-    def complete(self, request: Request) -> Assistant:
-        if request.tools:
-            self.check()
-        return super().complete(request)
-
-
-class NoKey(ScriptedModel):
-    def check(self) -> None:
-        raise AuthError("script: no key")
+        raise self.error
 
 
 @pytest.mark.parametrize("dialect", ["auto", "json", "react"])
 def test_what_would_stop_a_run_at_once_is_told_in_a_dialect_too(dialect):
     with pytest.raises(AuthError):
-        in_dialect(NoKey([PLAN]), dialect).check()
-
-
-def test_a_model_without_tool_calling_speaks_json():
-    model = in_dialect(NoTools([PLAN, PLAN]), "auto")
-    model.check()
-    for _ in range(2):  # a second conversation, too
-        reply = model.complete(Request((ASKED,), (THINK, look)))
-        assert (reply.dialect, "it has no tool calling" in reply.notice) == ("json", True)
+        in_dialect(Unfit(AuthError("no key")), dialect).check()
+    in_dialect(Unfit(ToolsUnsupported("no tool calling")), dialect).check()
 
 
 class Refusing(Chat):
@@ -325,25 +299,27 @@ class Refusing(Chat):
 
 @combined(refusal=NO_TOOLS, way=WAYS)
 def test_a_run_whose_server_refuses_tools_goes_on_in_json(refusal, way):
-    """With its first request, in whatever words the server refuses it, and with one notice."""
+    """At its first request, in whatever words the server refuses it, and with one notice."""
     server = Refusing(*refusal)
     with serve(server, on_sight) as running:
-        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
-        shop = Shop()
-        outcome = way(desk(in_dialect(model, "auto"), shop), FOUR)
-    assert decided(shop) == RIGHT
-    assert (outcome.exit, dialects(outcome.transcript), server.refused) == ("signal", {"json"}, 1)
-    [notice] = notices(outcome.transcript)
-    assert notice.endswith("speaking json from here on: it has no tool calling.")
+        model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
+        for _ in range(2):  # a second conversation, too
+            shop = Shop()
+            outcome = way(desk(model, shop), FOUR)
+            assert decided(shop) == RIGHT
+            assert (outcome.exit, dialects(outcome.transcript)) == ("signal", {"json"})
+            [notice] = notices(outcome.transcript)
+            assert notice.endswith("speaking json from here on: it has no tool calling.")
+    assert server.refused == 1
 
 
 def test_a_signed_history_stays_native_and_the_error_is_told():
-    signed = replace(NATIVE, signed=True)
-    with serve(Refusing(*NO_TOOLS[1]), on_sight) as running:
-        model = connect("openai:m", base_url=running.url + "/v1", timeout=20)
-        request = Request((ASKED, signed, RESULT), (THINK, look))
-        with pytest.raises(ToolsUnsupported, match="--dialect json"):
-            in_dialect(model, "auto").complete(request)
+    def refuse(request):
+        raise ToolsUnsupported("no tool calling")
+
+    model = in_dialect(ScriptedModel(refuse), "auto")
+    with pytest.raises(ToolsUnsupported):
+        model.complete(Request((ASKED, SIGNED, RESULT), (THINK, look)))
 
 
 def test_a_chat_server_is_asked_too_and_an_official_one_is_not():

@@ -51,15 +51,9 @@ def answer(text, choice="auto", tools=TOOLS, **fields):
     return model.complete(Request(ASKED, tools, tool_choice=choice))
 
 
-def overheard(text, request, name="p"):
-    """What the dialect makes of this text, and what the model inside is asked."""
-    heard = []
-
-    def see(request):
-        heard.append(request)
-        return Assistant(text=text, native={"own": 1})
-
-    return json_plan(ScriptedModel(see, name=name)).complete(request), heard[0]
+def asked(request, name="p"):
+    """What the model inside is asked."""
+    return json_plan(ScriptedModel([], name=name)).ask(request)[1]
 
 
 def schema_of(request, name="p"):
@@ -81,26 +75,6 @@ def test_a_plan_becomes_a_thought_with_the_exit_signal_and_its_actions(
     notes = {"thought": "Seven is to be seen.\n\nSo look.", "should_continue": should_continue}
     assert calls(reply) == [("think", notes), ("look", {"id": 7})]
     assert (reply.text, reply.stop_reason, reply.enforced) == ("", "tool_use", None)
-
-
-def test_with_the_minimal_think_tool_a_complete_plan_without_actions_is_silence():
-    """Its notes are shown as they come, and kept as thinking."""
-    tools = (THINK_MINIMAL, LOOK)
-    events = streamed(plan(task_complete=True, actions=[], response="Seen."), tools=tools)
-    said = events[-1]
-    assert said.tool_calls == ()
-    assert said.thinking == shown(events, "thought") == "Seven is to be seen.\n\nSo look."
-    assert said.text == shown(events, "answer") == "Seen."
-    assert calls(answer(plan(actions=[]), tools=tools)) == [
-        ("think", {"thought": "Seven is to be seen.\n\nSo look."})
-    ]
-
-
-def test_without_a_think_tool_the_notes_are_thinking():
-    said = answer(plan(actions=[], response="Hello."), tools=(LOOK,), thinking="Hm.")
-    assert (said.text, said.tool_calls) == ("Hello.", ())
-    assert said.thinking == "Hm.\n\nSeven is to be seen.\n\nSo look."
-    assert calls(answer(plan(), tools=(LOOK,))) == [("look", {"id": 7})]
 
 
 # What a tool choice does.
@@ -143,10 +117,18 @@ def test_required_means_an_action_or_the_exit_signal():
         assert answer(done, choice, tools=tools).stop_reason == "malformed"
 
 
-@pytest.mark.parametrize("text", ['{"response": "Seen."}', "Seen. It is {blue}.", "", "  Done\n"])
-def test_in_the_final_call_plain_text_is_the_answer_too(text):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"response": "Seen."}', "Seen."),
+        (plan(response="Seen."), "Seen."),  # its action is dropped
+        ("Seen. It is {blue}.", "Seen. It is {blue}."),
+        ("  Done\n", "Done"),
+        ("", ""),
+    ],
+)
+def test_in_the_final_call_plain_text_is_the_answer_too(text, words):
     said = answer(text, "none")
-    words = "Seen." if text.startswith("{") else text.strip()
     assert (said.text, said.stop_reason, said.tool_calls) == (words, "end_turn", ())
 
 
@@ -161,11 +143,6 @@ def test_keys_without_a_use_are_ignored_but_an_action_never_is():
     reply = answer(plan(response="Seen."), Force("think"))
     assert reply.stop_reason == "malformed"
     assert "actions: no tool 'look' now" in reply.mistake
-
-
-def test_an_action_beside_the_final_answer_is_dropped():
-    reply = answer(plan(response="Seen."), "none")
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Seen.", (), "end_turn")
 
 
 # What is no plan.
@@ -416,23 +393,10 @@ def test_a_request_has_the_schema_of_its_turn_and_max_items_only_where_the_provi
     provider, bounded
 ):
     request = Request(ASKED, TOOLS, tool_choice="required")
-    _, inner = overheard("", request, provider)
+    inner = asked(request, provider)
     assert inner.output_schema == schema_of(request, provider)
     assert ("maxItems" in inner.output_schema["properties"]["actions"]) == bounded
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
-
-
-def test_a_request_without_tools_is_not_changed():
-    request = Request(ASKED, system="Be kind.", output_schema={"type": "object"})
-    said, heard = overheard("Hello.", request)
-    assert heard == request
-    assert (said.text, said.native["json_plan"]["native"]) == ("Hello.", {"own": 1})
-
-
-def test_a_final_call_keeps_the_schema_of_its_answer():
-    request = Request(ASKED, TOOLS, tool_choice="none", output_schema={"type": "object"})
-    said, heard = overheard('{"sum": 1}', request)
-    assert (said.text, heard.output_schema) == ('{"sum": 1}', {"type": "object"})
 
 
 # Streaming.

@@ -29,7 +29,7 @@ HELLO = Request([User("Hello")])
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
 
-def test_only_fields_with_a_value_are_sent() -> None:
+def test_only_fields_with_a_value_are_sent():
     assert to_anthropic(HELLO) == {
         "model": MODEL,
         "max_tokens": 100,
@@ -44,7 +44,7 @@ def test_only_fields_with_a_value_are_sent() -> None:
     assert full["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
 
 
-def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended() -> None:
+def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended():
     """The API finds there what that request wrote into the cache, however long ago it was."""
     talk = [
         User("Go"),
@@ -66,7 +66,7 @@ def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended() 
     assert [marked(choice) for choice in ("required", "none", "auto")] == [["Go"], ["rain"], []]
 
 
-def test_results_and_the_text_after_them_are_one_user_message() -> None:
+def test_results_and_the_text_after_them_are_one_user_message():
     calls = (ToolCall("a", "weather", {}), ToolCall("b", "weather", {}))
     results = [ToolResult("a", "weather", "rain"), ToolResult("b", "weather", "", is_error=True)]
     messages = [User("Go"), Assistant(tool_calls=calls), *results, User("So?", kind="limit")]
@@ -79,7 +79,7 @@ def test_results_and_the_text_after_them_are_one_user_message() -> None:
     assert text == {"type": "text", "text": "So?"}
 
 
-def test_a_blank_text_is_left_out_behind_the_last_signature() -> None:
+def test_a_blank_text_is_left_out_behind_the_last_signature():
     """The API writes it and refuses to read it."""
     blocks = [
         {"type": "thinking", "thinking": "", "signature": "s"},
@@ -90,7 +90,7 @@ def test_a_blank_text_is_left_out_behind_the_last_signature() -> None:
     assert reply.native["content"] == [blocks[0], blocks[2]]
 
 
-def test_a_fold_does_not_change_the_events() -> None:
+def test_a_fold_does_not_change_the_events():
     """Of several ends, as the API may send them, the last one counts. A null has not changed."""
     events: list[Json] = [
         {"type": "message_start", "message": {"stop_reason": None, "usage": {"input_tokens": 5}}},
@@ -121,7 +121,7 @@ def of_blocks(*blocks: tuple[Json, list[Json]]) -> tuple[Assistant, list[Delta]]
     return folded("anthropic", *events)
 
 
-def test_a_streamed_block_has_only_its_own_keys() -> None:
+def test_a_streamed_block_has_only_its_own_keys():
     cited = {"type": "char_location", "cited_text": "rain"}
     thinking = [
         {"type": "thinking_delta", "thinking": "H", "estimated_tokens": 1},
@@ -143,7 +143,7 @@ def test_a_streamed_block_has_only_its_own_keys() -> None:
     ]
 
 
-def test_a_tool_of_the_server_is_no_call_and_does_not_count() -> None:
+def test_a_tool_of_the_server_is_no_call_and_does_not_count():
     asked = [{"type": "input_json_delta", "partial_json": piece} for piece in ('{"city":', ' "O"}')]
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
     use = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
@@ -153,7 +153,7 @@ def test_a_tool_of_the_server_is_no_call_and_does_not_count() -> None:
     assert [block["input"] for block in reply.native["content"]] == [{"city": "O"}] * 2
 
 
-def test_read_and_written_tokens_are_input_tokens() -> None:
+def test_read_and_written_tokens_are_input_tokens():
     counts = {"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300}
     usage = reply_of("anthropic", {"content": [], "usage": counts}).usage
     assert usage == Usage(input_tokens=321, cached_tokens=20, written_tokens=300)

@@ -54,10 +54,8 @@ def test_a_content_may_be_a_list_of_parts():
 @pytest.mark.parametrize("nothing", [None, "", "null", "{}"])
 def test_a_call_may_have_no_arguments_however_that_is_written(nothing):
     call = {"id": "c", "function": {"name": "ping", "arguments": nothing}}
-    reply = reply_of(CHAT, {"choices": [{"message": {"tool_calls": [call]}}]})
+    reply = streamed(chunk(tool_calls=[call]), chunk(finish="tool_calls"))
     assert reply.tool_calls == (ToolCall("c", "ping", {}),)
-    chunks = chunk(tool_calls=[{"index": 0, **call}]), chunk(finish="tool_calls")
-    assert streamed(*chunks).tool_calls == reply.tool_calls
 
 
 def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
@@ -69,21 +67,19 @@ def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
 def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
     """OpenRouter, Vercel: in fragments its signature is refused."""
 
-    def detail(kind, index=0, **more):
+    def detail(kind, index, **more):
         return {"type": f"reasoning.{kind}", "format": "f", "index": index, **more}
 
     reply = streamed(
-        chunk(reasoning_details=[detail("text", text="H", signature=None)]),
-        chunk(reasoning_details=[detail("text", text="m.")]),
-        chunk(reasoning_details=[detail("text", signature="abc"), detail("summary", summary="S")]),
-        chunk(reasoning_details=[detail("text", 1, text="So.")]),
+        chunk(reasoning_details=[detail("text", 0, text="H", signature=None)]),
+        chunk(reasoning_details=[detail("text", 0, text="m.")]),
+        chunk(reasoning_details=[detail("text", 0, signature="abc"), detail("text", 1, text="S")]),
         chunk(reasoning_details=[detail("encrypted", 1, data="xyz", id="rs_1")]),
         chunk(content="Yes.", finish="stop"),
     )
     assert reply.native["reasoning_details"] == [
-        detail("text", text="Hm.", signature="abc"),
-        detail("summary", summary="S"),
-        detail("text", 1, text="So."),
+        detail("text", 0, text="Hm.", signature="abc"),
+        detail("text", 1, text="S"),
         detail("encrypted", 1, data="xyz", id="rs_1"),
     ]
     assert reply.signed

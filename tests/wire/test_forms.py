@@ -57,7 +57,7 @@ def streamed(request: Request, kind: str, case: str) -> tuple[Assistant, dict[st
         ("lost", "malformed"),  # T4: a tag of a call in a string; the server loses the rest
     ],
 )
-def test_a_recorded_thought_is_a_call_of_think(case: str, reason: str) -> None:
+def test_a_recorded_thought_is_a_call_of_think(case, reason):
     reply = read(THOUGHT, whole("thought", case))
     assert [call.name for call in reply.tool_calls] == ["think"]
     assert set(reply.tool_calls[0].arguments) <= {"thought"}  # it may be cut before it begins
@@ -80,7 +80,7 @@ def test_a_recorded_thought_is_a_call_of_think(case: str, reason: str) -> None:
         ("lost", "incomplete"),
     ],
 )
-def test_a_recorded_answer_is_the_text_in_its_string(case: str, reason: str) -> None:
+def test_a_recorded_answer_is_the_text_in_its_string(case, reason):
     raw = whole("closing", case)
     reply = read(CLOSING, raw)
     assert raw.text.startswith('"')
@@ -104,7 +104,7 @@ def test_a_recorded_answer_is_the_text_in_its_string(case: str, reason: str) -> 
         ("closing_off", "max_tokens", "schema"),
     ],
 )
-def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced) -> None:
+def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced):
     raw = whole("thinking", case)
     reply = read(CLOSING if case.startswith("closing") else THOUGHT, raw)
     assert (reply.stop_reason, reply.enforced) == (reason, enforced)
@@ -112,7 +112,7 @@ def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced) -> Non
     assert not reply.text.startswith('"')
 
 
-def test_the_recorded_traps_are_there() -> None:
+def test_the_recorded_traps_are_there():
     assert whole("thought", "call").tool_calls[0].name == "think"
     assert whole("closing", "twice").text.endswith('"{')
     for kind in ("thought", "closing"):
@@ -131,7 +131,7 @@ def test_the_recorded_traps_are_there() -> None:
         "",
     ],
 )
-def test_a_reply_that_has_not_the_form_stays_as_it_is(text: str) -> None:
+def test_a_reply_that_has_not_the_form_stays_as_it_is(text):
     """T3: some servers ignore it."""
     for request in (THOUGHT, CLOSING):
         plain = Assistant(text, native={"content": text})
@@ -140,7 +140,7 @@ def test_a_reply_that_has_not_the_form_stays_as_it_is(text: str) -> None:
         assert read(request, cut) == cut  # nobody can tell
 
 
-def test_a_call_of_an_action_is_no_thought() -> None:
+def test_a_call_of_an_action_is_no_thought():
     call = ToolCall("a", "order", {"order_id": "7"})
     reply = Assistant(tool_calls=(call,), stop_reason="tool_use", native={})
     assert read(THOUGHT, reply) == replace(reply, enforced="ignored")
@@ -149,7 +149,7 @@ def test_a_call_of_an_action_is_no_thought() -> None:
     assert read(THOUGHT, two) == replace(two, enforced="ignored")
 
 
-def test_the_text_of_a_typed_answer_is_its_json() -> None:
+def test_the_text_of_a_typed_answer_is_its_json():
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     typed = replace(CLOSING, output_schema=schema)
     for said in ('{"city": "Oslo"}', '{"city": "Oslo"}{'):
@@ -193,14 +193,14 @@ def test_a_text_that_is_no_form_streams_as_it_is(text, size):
     assert told(CLOSING, pieces(text, size))["answer"].strip() == text.strip()
 
 
-def test_a_form_is_only_tried_where_this_host_has_ignored_a_choice() -> None:
+def test_a_form_is_only_tried_where_this_host_has_ignored_a_choice():
     ignored = Assistant("Hm.", enforced="ignored", host="here")
     assert has_ignored([User("Hi"), ignored], "here")
     assert not has_ignored([User("Hi"), ignored], "there")
     assert not has_ignored([replace(ignored, enforced="prompt")], "here")
 
 
-def test_other_choices_have_no_form() -> None:
+def test_other_choices_have_no_form():
     for choice in ("auto", "required", Force("order")):
         assert form_of(replace(THOUGHT, tool_choice=choice)) is None
     assert form_of(replace(CLOSING, tools=[])) is None

@@ -15,7 +15,7 @@ ADD = Tool(
 )
 
 
-def test_results_are_one_content_after_their_calls() -> None:
+def test_results_are_one_content_after_their_calls():
     calls = (ToolCall("call_0", "add", {}), ToolCall("call_1", "add", {}))
     native = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {}}}] * 2}
     messages: list[Message] = [
@@ -39,7 +39,7 @@ def test_results_are_one_content_after_their_calls() -> None:
     ]
 
 
-def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
+def test_a_text_split_anywhere_folds_into_the_same_reply():
     def chunk(text: str, **more: Any) -> Json:
         return {"candidates": [{"content": {"role": "model", "parts": [{"text": text, **more}]}}]}
 
@@ -66,7 +66,7 @@ def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
 CALL = {"functionCall": {"name": "add", "args": {}}}
 
 
-def test_a_text_beside_an_unexpected_call_is_kept() -> None:
+def test_a_text_beside_an_unexpected_call_is_kept():
     """It is the answer if only text was asked for."""
     content = {"parts": [{"text": "It is 2."}, CALL]}
     candidate = {"content": content, "finishReason": "UNEXPECTED_TOOL_CALL"}
@@ -74,7 +74,7 @@ def test_a_text_beside_an_unexpected_call_is_kept() -> None:
     assert (reply.text, reply.stop_reason) == ("It is 2.", "malformed")
 
 
-def test_calls_and_text_keep_their_order_in_a_stream() -> None:
+def test_calls_and_text_keep_their_order_in_a_stream():
     parts = [{"text": "Hm.", "thought": True}, CALL, {"text": "Adding."}, CALL]
     reply, deltas = folded("gemini", {"candidates": [{"content": {"parts": parts}}]})
     kinds = [(delta.kind, delta.index) for delta in deltas]
@@ -82,7 +82,7 @@ def test_calls_and_text_keep_their_order_in_a_stream() -> None:
     assert reply.native["parts"] == parts
 
 
-def test_strict_is_the_mode_validated_where_the_model_may_choose() -> None:
+def test_strict_is_the_mode_validated_where_the_model_may_choose():
     free = Request([User("hi")], [ADD])
     config = {"functionCallingConfig": {"mode": "VALIDATED"}}
     assert to_gemini(free, strict=True)["toolConfig"] == config

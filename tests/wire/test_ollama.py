@@ -23,7 +23,7 @@ WITH_TOOLS = Request([User("Where is ORD-1?")], [THINK, order], system="Be brief
 @pytest.mark.parametrize(
     "case", [case for case in cases("ollama") if case.startswith(("stream-t", "docs-stream-"))]
 )
-def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case: str) -> None:
+def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case):
     """The server ends one so by itself, when the model repeats itself."""
     lines = events_of("ollama", case)
     for end in {0, len(lines) // 2, len(lines) - 1}:
@@ -31,7 +31,7 @@ def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case: str) ->
         assert (reply.stop_reason, STOPPED in reply.cause) == ("incomplete", True)
 
 
-def test_the_body_of_a_request() -> None:
+def test_the_body_of_a_request():
     assert to_ollama(replace(WITH_TOOLS, tools=[order]), num_ctx=4096) == {
         "model": "m",
         "messages": [
@@ -53,7 +53,7 @@ def test_the_body_of_a_request() -> None:
     }
 
 
-def test_the_calls_of_a_stream_are_counted() -> None:
+def test_the_calls_of_a_stream_are_counted():
     call = {"function": {"name": "order", "arguments": {}}}
     chunks = [{"message": {"tool_calls": calls}} for calls in ([call, call], [call])]
     _, deltas = folded("ollama", *chunks)
@@ -87,7 +87,7 @@ def shape(**options) -> list[tuple]:
     return sent
 
 
-def test_content_is_always_a_text() -> None:
+def test_content_is_always_a_text():
     """Also where the conversation began on another provider."""
     assert shape() == [
         ("user", "Where are they?"),
@@ -101,7 +101,7 @@ def test_content_is_always_a_text() -> None:
     ]
 
 
-def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
+def test_ids_of_nine_letters_and_digits_also_where_ids_repeat():
     assert [ids for _, _, *ids in shape(short_ids=True)][1:6] == [
         ["call00000", "call00001"],
         ["call00000"],
@@ -111,13 +111,13 @@ def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
     ]
 
 
-def test_a_text_that_would_hide_the_calls_is_left_out() -> None:
+def test_a_text_that_would_hide_the_calls_is_left_out():
     expected = shape()
     expected[1] = ("assistant", "", "x", "y")
     assert shape(text_hides_calls=True) == expected
 
 
-def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
+def test_each_message_has_one_call_and_is_followed_by_its_result():
     assert shape(one_call=True)[1:5] == [
         ("assistant", "I look.", "x"),
         ("tool", "shipped", "x"),
@@ -127,7 +127,7 @@ def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
     assert shape(one_call=True)[5:] == shape()[4:]
 
 
-def test_each_request_of_a_run_begins_with_the_one_before() -> None:
+def test_each_request_of_a_run_begins_with_the_one_before():
     for options in ({}, {"text_hides_calls": True}, {"short_ids": True}, {"one_call": True}):
         before: list = []
         for end in (1, 4, 6, 8):
@@ -147,6 +147,6 @@ def test_each_request_of_a_run_begins_with_the_one_before() -> None:
         ({"content": "Hm."}, 40, "end_turn"),
     ],
 )
-def test_a_call_that_the_server_swallowed(message, count, stop_reason) -> None:
+def test_a_call_that_the_server_swallowed(message, count, stop_reason):
     reply = reply_of("ollama", {"message": message, "done": True, "eval_count": count})
     assert reply.stop_reason == stop_reason
