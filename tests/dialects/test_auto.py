@@ -133,18 +133,13 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
     assert hides([]) == ""
 
 
-def test_dialect_native_stays_native():
-    with on_ollama(OllamaServer(template=TEMPLATES["mistral"])) as (running, model):
-        native = connect("ollama:m", base_url=running.url, dialect="native")
-        for each in (native, in_dialect(model, "native")):
-            outcome = desk(each, Shop()).run(FOUR)
-            assert dialects(outcome.transcript) == {""}
-
-
 def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():
-    with on_ollama(OllamaServer()) as (_, model):
+    with on_ollama(OllamaServer(template=TEMPLATES["mistral"])) as (running, model):
         assert in_dialect(in_dialect(model, "auto"), "json").inner is model.inner
+        assert in_dialect(model, "native") is model.inner
         assert model.window() == "16,384 tokens, by num_ctx"
+        native = connect("ollama:m", base_url=running.url, dialect="native")
+        assert dialects(desk(native, Shop()).run(FOUR).transcript) == {""}
     with pytest.raises(AttributeError):
         _ = model.no_such_thing
     with pytest.raises(ValueError, match="native"):

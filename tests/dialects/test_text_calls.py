@@ -46,6 +46,10 @@ LOOK = '{"name": "look", "arguments": {"order_id": "ORD-001"}}'
 OTHER = '{"name": "destroy", "arguments": {"order_id": "ORD-001"}}'
 
 
+def asked(tools=TOOLS, **options):
+    return Request((User("ORD-001?"),), tools, **options)
+
+
 def read(text):
     calls, rest = read_calls(text, TOOLS)
     assert all(call.recovered and call.id == "" for call in calls)
@@ -187,15 +191,21 @@ values = st.none() | st.booleans() | st.integers() | st.floats(-9, 9) | texts
 objects = st.dictionaries(texts, values | st.lists(values, max_size=3), max_size=3)
 
 
-@given(hostile)
-@example("<tool_call>" + "[" * 5000)
-def test_any_text_is_read_or_left_as_it_is(text):
+@given(hostile, st.integers(1, 9), st.sampled_from(["auto", "none"]))
+@example("<tool_call>" + "[" * 5000, 1000, "auto")
+@example(f"{HERMES}</s>{HERMES}", 1, "none")
+def test_any_text_is_read_or_left_as_it_is_and_told_once(text, size, choice):
     calls, rest = read_calls(text, TOOLS)
     assert {call.name for call in calls} <= {tool.name for tool in TOOLS}
     assert all(isinstance(call.arguments, dict) for call in calls)
     assert text.startswith(rest)
     assert calls or rest == text
+    assert read_calls(rest, TOOLS) == ((), rest)
     assert read_calls(text, ()) == ((), text)
+    model = recovered(InPieces(Assistant(text), size))
+    reply, deltas = four_ways(model, asked(tool_choice=choice))
+    assert told(deltas, "answer") == reply.text == rest
+    assert reply.tool_calls == calls
 
 
 @given(prose, st.lists(st.tuples(st.sampled_from(TOOLS), objects), min_size=1, max_size=3))
@@ -229,10 +239,6 @@ def test_hostile_texts_take_linear_time(piece):
 # The model around it.
 
 
-def asked(tools=TOOLS, **options):
-    return Request((User("ORD-001?"),), tools, **options)
-
-
 @pytest.mark.parametrize("choice", ["auto", "none"])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize(("text", "calls"), WRITTEN.values(), ids=WRITTEN)
@@ -257,15 +263,6 @@ def test_what_is_no_call_stays_text_with_a_notice_where_it_looks_like_one(case, 
     reply, deltas = four_ways(recovered(InPieces(Assistant(text), size)), asked())
     assert (reply.tool_calls, reply.text, told(deltas, "answer")) == ((), text, text)
     assert reply.notice == (NOTICE if case in NOT_RUN else "")
-
-
-@given(hostile, st.integers(1, 9), st.sampled_from(["auto", "none"]))
-@example(f"{HERMES}</s>{HERMES}", 1, "none")
-def test_whatever_is_streamed_is_told_once(text, size, choice):
-    model = recovered(InPieces(Assistant(text=text), size))
-    reply, deltas = four_ways(model, asked(tool_choice=choice))
-    assert told(deltas, "answer") == reply.text
-    assert read_calls(reply.text, TOOLS) == ((), reply.text)
 
 
 PLAIN = ["It costs <b>$89</b>.\nThat is [1] all.", f"{EXPLAINED}\n[1] {EXPLAINED}"]

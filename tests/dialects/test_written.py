@@ -126,12 +126,8 @@ def test_in_a_reply_that_broke_off_nothing_is_called(dialect, stop_reason):
 @each
 @pytest.mark.parametrize(("stop_reason", "kept"), [("end_turn", ["think"]), ("max_tokens", [])])
 def test_calls_that_the_model_inside_makes_by_itself_are_dropped(dialect, stop_reason, kept):
-    own = Assistant(
-        DONE[dialect],
-        tool_calls=(call("look", id=1),),
-        native={"odd": 1},
-        stop_reason=stop_reason,
-    )
+    odd = Assistant(DONE[dialect], tool_calls=(call("look", id=1),), native={"odd": 1})
+    own = replace(odd, stop_reason=stop_reason)
     reply = WRAP[dialect](ScriptedModel([own])).complete(request())
     assert [made.name for made in reply.tool_calls] == kept
     assert "odd" not in json.dumps(reply.native)
