@@ -28,6 +28,7 @@ from tests.benchmarks.conversation import (
 
 Json = dict[str, Any]
 Called = tuple[str, str, Json]  # id, name, arguments
+Done = list[tuple[str, str, str]]  # id, name, result
 Read = tuple[list[Any], list[Called], Any]  # what goes back, the calls, the text
 Loop = Generator[Json | str, Any, None]  # of bodies, and at the end the answer
 
@@ -61,7 +62,7 @@ class Chat:
         calls = [(id, f.name, json.loads(f.arguments)) for id, f in made]
         return [message], calls, message.content
 
-    def results(self, done: list[tuple[str, str, str]]) -> list[Json]:
+    def results(self, done: Done) -> list[Json]:
         return [self.result(*each) for each in done]
 
     def result(self, id: str, name: str, text: str) -> Json:
@@ -119,7 +120,7 @@ class Anthropic(Chat):
         calls = [(block.id, block.name, block.input) for block in made]
         return [{"role": "assistant", "content": content}], calls, getattr(content[0], "text", "")
 
-    def results(self, done: list[tuple[str, str, str]]) -> list[Json]:
+    def results(self, done: Done) -> list[Json]:
         return [{"role": "user", "content": super().results(done)}]
 
     def result(self, id: str, name: str, text: str) -> Json:
@@ -173,7 +174,7 @@ class Gemini(Chat):
         calls = [(call.id, call.name, call.args) for call in response.function_calls or ()]
         return [response.candidates[0].content], calls, None if calls else response.text
 
-    def results(self, done: list[tuple[str, str, str]]) -> list[Json]:
+    def results(self, done: Done) -> list[Json]:
         return [{"role": "user", "parts": super().results(done)}]
 
     def result(self, id: str, name: str, text: str) -> Json:

@@ -325,11 +325,13 @@ def extras(provider: str) -> str:
 
 def _before_replies(transcript: Sequence[Message]) -> list[Message]:
     """The last message that the model read before each reply."""
-    before: list[Message] = []
-    for number, message in enumerate(transcript):
+    before = []
+    read = transcript[0]
+    for message in transcript:
         if isinstance(message, Assistant):
-            read = [m for m in transcript[:number] if isinstance(m, User | ToolResult)]
-            before.append(read[-1])
+            before.append(read)
+        elif isinstance(message, User | ToolResult):
+            read = message
     return before
 
 
@@ -394,7 +396,9 @@ def thought_line() -> str:
     for job in (DESK, THIRTY):
         plain, _ = played("anthropic", job, SIDES[0])
         thinking, transcript = played("anthropic", job, SIDES[2])
-        thoughts = _thoughts(transcript)
+        replies = [message for message in transcript if isinstance(message, Assistant)]
+        calls = [call.name for reply in replies for call in reply.tool_calls]
+        thoughts = calls.count("think")
         for each in sized(rules):
             more = bill_of(each, cut, thinking).dollars(each) or 0
             more -= bill_of(each, cut, plain).dollars(each) or 0
@@ -404,11 +408,6 @@ def thought_line() -> str:
         f"{rules.model}: that is how much more the default costs than the loop without thoughts, "
         "in both jobs and with both sizes of a token."
     )
-
-
-def _thoughts(transcript: Sequence[Message]) -> int:
-    replies = [message for message in transcript if isinstance(message, Assistant)]
-    return sum(call.name == "think" for reply in replies for call in reply.tool_calls)
 
 
 def page() -> str:

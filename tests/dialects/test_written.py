@@ -90,7 +90,7 @@ def test_thoughts_and_calls_are_read_and_the_rest_of_the_reply_is_kept(dialect, 
 @each
 @pytest.mark.parametrize("think_tools", [[THINK_MINIMAL], []])
 def test_without_an_exit_signal_a_final_answer_is_silence(dialect, think_tools):
-    """Its notes are shown as they come, and kept as thinking."""
+    """Its notes are kept as thinking."""
     asked = request(tools=(*think_tools, look))
     done = Assistant(DONE[dialect], thinking="native")
     reply, deltas = four_ways(WRAP[dialect](InPieces(done, 7)), asked)

@@ -112,13 +112,6 @@ def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced):
     assert not reply.text.startswith('"')
 
 
-def test_the_recorded_traps_are_there():
-    assert whole("thought", "call").tool_calls[0].name == "think"
-    assert whole("closing", "twice").text.endswith('"{')
-    for kind in ("thought", "closing"):
-        assert whole(kind, "lost").stop_reason == "end_turn"  # the server says nothing of it
-
-
 @pytest.mark.parametrize(
     "text",
     [

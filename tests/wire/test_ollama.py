@@ -1,56 +1,9 @@
 """Ollama's /api/chat, JSON in and JSON out."""
 
-from dataclasses import replace
-
 import pytest
 
-from tests.support.recordings import cases, events_of, needs_wire
 from tests.support.wires import folded, reply_of, to_ollama
-from think_agent import THINK, Assistant, Request, ToolCall, ToolResult, User, tool
-from think_agent.wire.ollama import STOPPED
-
-
-@tool
-def order(order_id: str) -> str:
-    """Look an order up."""
-    return f"{order_id}: shipped"
-
-
-WITH_TOOLS = Request([User("Where is ORD-1?")], [THINK, order], system="Be brief.")
-
-
-@needs_wire
-@pytest.mark.parametrize(
-    "case", [case for case in cases("ollama") if case.startswith(("stream-t", "docs-stream-"))]
-)
-def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case):
-    """The server ends one so by itself, when the model repeats itself."""
-    lines = events_of("ollama", case)
-    for end in {0, len(lines) // 2, len(lines) - 1}:
-        reply, _ = folded("ollama", {"message": {}}, *lines[:end])
-        assert (reply.stop_reason, STOPPED in reply.cause) == ("incomplete", True)
-
-
-def test_the_body_of_a_request():
-    assert to_ollama(replace(WITH_TOOLS, tools=[order]), num_ctx=4096) == {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Where is ORD-1?"},
-        ],
-        "options": {"num_ctx": 4096, "num_predict": 100},
-        "truncate": False,
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "order",
-                    "description": "Look an order up.",
-                    "parameters": order.parameters,
-                },
-            }
-        ],
-    }
+from think_agent import Assistant, Request, ToolCall, ToolResult, User
 
 
 def test_the_calls_of_a_stream_are_counted():
@@ -72,7 +25,6 @@ TALK = Request(
         Assistant("One was lost."),
         User("Oh."),
     ],
-    [order],
 )
 
 
@@ -125,16 +77,6 @@ def test_each_message_has_one_call_and_is_followed_by_its_result():
         ("tool", "lost", "y"),
     ]
     assert shape(one_call=True)[5:] == shape()[4:]
-
-
-def test_each_request_of_a_run_begins_with_the_one_before():
-    for options in ({}, {"text_hides_calls": True}, {"short_ids": True}, {"one_call": True}):
-        before: list = []
-        for end in (1, 4, 6, 8):
-            request = replace(TALK, messages=TALK.messages[:end])
-            messages = to_ollama(request, num_ctx=4096, **options)["messages"]
-            assert messages[: len(before)] == before
-            before = messages
 
 
 @pytest.mark.parametrize(
