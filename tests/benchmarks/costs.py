@@ -29,6 +29,7 @@ from tests.benchmarks.caches import (
 )
 from tests.servers import Brain, serve
 from tests.servers.anthropic import without_marks
+from tests.support.agents import of_kind
 from tests.support.providers import SPEAKS, carrying, model_of
 from think_agent import (
     Agent,
@@ -80,10 +81,14 @@ def file_script(request: Request) -> Assistant:
     has_thought = isinstance(last, ToolResult) and last.name == "think"
     can_think = any(tool.name == "think" for tool in request.tools)
     is_over = len(done) == FILES
-    wants_to_think = is_over or (len(done) % 5 == 0 and not has_thought)
-    if request.tool_choice == "none" or (is_over and not can_think):
-        return Assistant(f"All {FILES} files are read. {TEXT[:200]}")
-    if isinstance(request.tool_choice, Force) or (can_think and wants_to_think):
+    answer = Assistant(f"All {FILES} files are read. {TEXT[:200]}")
+    if request.tool_choice == "none":
+        return answer
+    if isinstance(request.tool_choice, Force):
+        return _thinking(len(done), is_over)
+    if is_over and not can_think:
+        return answer
+    if can_think and (is_over or (len(done) % 5 == 0 and not has_thought)):
         return _thinking(len(done), is_over)
     return _calling("read_file", {"number": len(done) + 1})
 
@@ -166,8 +171,7 @@ def played(
         transcript: Sequence[Message] = ()
         for text in job.requests:
             transcript = agent.run(text, transcript=transcript).transcript
-    replies = [message for message in transcript if isinstance(message, Assistant)]
-    generated = [_generated(reply) for reply in replies]
+    generated = [_generated(reply) for reply in of_kind(transcript, Assistant)]
     return list(zip(server.requests, generated, strict=True)), transcript
 
 
@@ -272,11 +276,11 @@ def minimums() -> str:
 
 def stumbling(request: Request) -> Assistant:
     """The desk's script, but it stops once although its thought says that there is more to do."""
-    asked = [m for m in request.messages if isinstance(m, User) and m.kind != "person"]
-    results = [m for m in request.messages if isinstance(m, ToolResult)]
+    asked = [said for said in of_kind(request.messages, User) if said.kind != "person"]
+    results = of_kind(request.messages, ToolResult)
     heard = replace(request, messages=[m for m in request.messages if m not in asked])
     last = results[-1] if results else None
-    was_silent = any(isinstance(m, Assistant) and not m.tool_calls for m in request.messages)
+    was_silent = any(not reply.tool_calls for reply in of_kind(request.messages, Assistant))
     if last and last.name == "lookup_order" and not was_silent:
         return Assistant("I have found the order. Now let me check it against the policy.")
     if isinstance(request.messages[-1], User) and results:
@@ -396,7 +400,7 @@ def thought_line() -> str:
     for job in (DESK, THIRTY):
         plain, _ = played("anthropic", job, SIDES[0])
         thinking, transcript = played("anthropic", job, SIDES[2])
-        replies = [message for message in transcript if isinstance(message, Assistant)]
+        replies = of_kind(transcript, Assistant)
         calls = [call.name for reply in replies for call in reply.tool_calls]
         thoughts = calls.count("think")
         for each in sized(rules):

@@ -18,6 +18,7 @@ from demos.refund.shop import Shop
 from tests.servers import Brain, ProviderServer, Reply, serve
 from tests.servers.ollama import TEMPLATES, OllamaServer, Template
 from tests.servers.openai_chat import Chat
+from tests.support.agents import of_kind
 from tests.support.combined import combined
 from tests.support.ollama import recorded
 from tests.support.providers import NO_TOOLS, RIGHT, WAYS, decided, desk, says
@@ -65,11 +66,11 @@ def on_sight(request: Request) -> Assistant:
 
 
 def dialects(messages) -> set[str]:
-    return {message.dialect for message in messages if isinstance(message, Assistant)}
+    return {reply.dialect for reply in of_kind(messages, Assistant)}
 
 
 def notices(messages) -> list[str]:
-    return [m.notice for m in messages if isinstance(m, Assistant) and m.notice]
+    return [reply.notice for reply in of_kind(messages, Assistant) if reply.notice]
 
 
 @contextmanager
@@ -195,8 +196,8 @@ def test_an_estimated_count_says_nothing():
 
 def test_the_two_prompts_differ_in_the_tools_alone():
     assert replace(WITH_TOOLS, tools=()) == WITHOUT_TOOLS
-    texts = [message.text for message in WITH_TOOLS.messages if isinstance(message, User)]
-    texts += [message.content for message in WITH_TOOLS.messages if isinstance(message, ToolResult)]
+    texts = [message.text for message in of_kind(WITH_TOOLS.messages, User)]
+    texts += [result.content for result in of_kind(WITH_TOOLS.messages, ToolResult)]
     assert words(*texts) >= WHOLE
     shown = [f"{tool.description} {json.dumps(tool.parameters)}" for tool in WITH_TOOLS.tools]
     assert words(*shown) >= 2 * LEAST

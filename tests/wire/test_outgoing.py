@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.agents import of_kind
 from tests.support.wires import WIRES, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.wire.outgoing import GOOD_ID, sendable
@@ -52,8 +53,8 @@ def conversation(ids, **fields):
 
 def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
     sent = list(sendable(conversation(IDS), "openai"))
-    calls = [call for m in sent if isinstance(m, Assistant) for call in m.tool_calls]
-    results = [message for message in sent if isinstance(message, ToolResult)]
+    calls = [call for reply in of_kind(sent, Assistant) for call in reply.tool_calls]
+    results = of_kind(sent, ToolResult)
     assert len({call.id for call in calls}) == len(calls) == 2 * len(IDS)
     assert all(GOOD_ID.fullmatch(call.id) for call in calls)
     assert [(call.id, f"paid {call.arguments['n']}") for call in calls] == [

@@ -21,7 +21,7 @@ from think_agent.testing import think
 
 CHANGES = {"tool_choice", "toolConfig"}  # what may differ between two requests of a run
 GROWS = ("messages", "contents", "input")
-SDKS = [wire for wire in WIRES if wire != "ollama"]
+SDKS = sorted(WIRES.keys() - {"ollama"})
 # The types of Ollama let any key pass, and do not name this one of the API.
 OLLAMA = {*ollama._types.ChatRequest.model_fields, "truncate"}
 
