@@ -6,6 +6,15 @@ from tests.support.wires import folded, reply_of, to_ollama
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 
 
+def test_a_reply_that_is_not_done_is_unfinished():
+    """The server ends one so by itself, when the model repeats itself."""
+    half = {"message": {"content": "two two"}, "done": False}
+    streamed, _ = folded("ollama", half)
+    for reply in (reply_of("ollama", half), streamed):
+        assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
+        assert "repeated itself" in reply.cause
+
+
 def test_the_calls_of_a_stream_are_counted():
     call = {"function": {"name": "order", "arguments": {}}}
     chunks = [{"message": {"tool_calls": calls}} for calls in ([call, call], [call])]
