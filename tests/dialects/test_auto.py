@@ -131,7 +131,6 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
 
     assert in_dialect(Rendering(), "auto").trouble(WITH_TOOLS) == hides(what)
     assert hides(["the tools"]) == "its server's template hides the tools behind a tool result"
-    assert hides([]) == ""
 
 
 def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():

@@ -17,10 +17,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 WEATHER = Tool(name="weather", description="The weather of a city.", parameters=SCHEMA)
 
 
-THINK = Tool(name="think", description="Take notes.", parameters={"type": "object"})
-
-
-ASK = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
+ASK = Request([User("Weather in Oslo?")], [WEATHER], system="Be brief.")
 
 
 HELLO = Request([User("Hello")])
@@ -69,7 +66,7 @@ def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended():
 def test_results_and_the_text_after_them_are_one_user_message():
     calls = (ToolCall("a", "weather", {}), ToolCall("b", "weather", {}))
     results = [ToolResult("a", "weather", "rain"), ToolResult("b", "weather", "", is_error=True)]
-    messages = [User("Go"), Assistant(tool_calls=calls), *results, User("So?", kind="limit")]
+    messages = [User("Go"), Assistant(tool_calls=calls), *results, User("So?")]
     wire = to_anthropic(Request(messages))["messages"]
     assert [message["role"] for message in wire] == ["user", "assistant", "user"]
     first, second, text = wire[2]["content"]

@@ -23,7 +23,7 @@ def test_results_are_one_content_after_their_calls():
         Assistant(tool_calls=calls, native=native, provider="gemini"),
         ToolResult("call_0", "add", "2"),
         ToolResult("call_1", "add", "not allowed", is_error=True),
-        User("Go on.", kind="nudge"),
+        User("Go on."),
     ]
     contents = to_gemini(Request(messages))["contents"]
     assert contents[1] is native

@@ -26,10 +26,10 @@ TWO = (ToolCall("x", "order", {"order_id": "1"}), ToolCall("y", "order", {"order
 TALK = Request(
     [
         User("Where are they?"),
-        Assistant("I look.", tool_calls=TWO, stop_reason="tool_use"),
+        Assistant("I look.", tool_calls=TWO),
         ToolResult("x", "order", "shipped"),
         ToolResult("y", "order", "lost"),
-        Assistant(tool_calls=(ToolCall("x", "order"),), stop_reason="tool_use"),
+        Assistant(tool_calls=(ToolCall("x", "order"),)),
         ToolResult("x", "order", ""),
         Assistant("One was lost."),
         User("Oh."),
