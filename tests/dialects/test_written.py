@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jsonschema
 import pytest
 
 from demos.refund import offline
@@ -229,7 +230,10 @@ def test_a_conversation_goes_through_every_server(provider, dialect):
     script = speaking(offline.reply, dialect)
 
     def thinking(request):
-        return replace(script(request), thinking="Let me see.")
+        said = script(request)
+        if request.output_schema:
+            jsonschema.validate(json.loads(said.text), request.output_schema)
+        return replace(said, thinking="Let me see.")
 
     with serve(SPEAKS[provider][0](), thinking) as server:
         agent = desk(WRAP[dialect](model_of(provider, server)), shop := Shop(), "always")
