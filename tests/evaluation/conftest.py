@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from think_agent.evaluation.results import LINE
 from think_agent.evaluation.scores import Result, Setting
 
 SUITE = "demos.refund.suite"
+NO_FLOORS = "tests.support.simulated"  # the same suite without them, as they only take time
 FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "five-rules"]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
@@ -68,25 +70,15 @@ def found_by(evaluation: Evaluation) -> dict[Setting, list[Result]]:
 
 
 def play(evaluation: Evaluation, model) -> None:
-    """Make `model` the model of all settings, except the floors."""
-    for setting in evaluation.models:
-        if not setting.is_floor:
-            evaluation.models[setting] = model
+    """Make `model` the model of all settings."""
+    evaluation.models.update(dict.fromkeys(evaluation.models, model))
 
 
 def played(script, cases: Path, **given) -> Evaluation:
     """An evaluation that was run, with this script as the model of its settings."""
-    evaluation = without_floors(plan(cases, **given))
+    evaluation = plan(cases, suite=NO_FLOORS, **given)
     play(evaluation, ScriptedModel(script))
     evaluation.run()
-    return evaluation
-
-
-def without_floors(evaluation: Evaluation) -> Evaluation:
-    """The same evaluation, where the floors tell nothing and would only take time."""
-    for setting in [*evaluation.models]:
-        if setting.is_floor:
-            del evaluation.models[setting]
     return evaluation
 
 
@@ -115,11 +107,17 @@ def few(tmp_path):
 
 
 @pytest.fixture
-def ran(few, out):
+def plan_few(few, out):
+    """Makes an evaluation of the few cases."""
+    return partial(plan, few, out=out)
+
+
+@pytest.fixture
+def ran(plan_few):
     """Runs an evaluation of the few cases and gives it."""
 
-    def run(cases=few, **given) -> Evaluation:
-        evaluation = plan(cases, out=out, **given)
+    def run(**given) -> Evaluation:
+        evaluation = plan_few(**given)
         evaluation.run()
         return evaluation
 
