@@ -92,8 +92,10 @@ class Fleet:
         return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, **pipes)
 
     @contextmanager
-    def worker(self, name, *flags):
-        words = ("work", "--name", name, "--db", self.shop, *flags)
+    def worker(self, name, server, *flags):
+        """A worker that asks the model on a server."""
+        model = ("--provider", "ollama", "--base-url", server.url)
+        words = ("work", "--name", name, "--db", self.shop, *model, *flags)
         process = self.begin("-m", "demos.fleet", *words)
         try:
             yield process
@@ -101,9 +103,9 @@ class Fleet:
             process.kill()
             process.communicate()
 
-    def work(self, *flags):
+    def work(self, *server_and_flags):
         """Run a worker until all is done. Gives its output."""
-        with self.worker("last", *flags, "--until-done") as process:
+        with self.worker("last", *server_and_flags, "--until-done") as process:
             said, err = process.communicate(timeout=90)
         assert err == ""
         assert process.returncode == 0
@@ -140,13 +142,12 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
 
     with serve(OllamaServer(), half_way) as server:
         assert "ORD-1001 to ORD-1008" in fleet.enqueue(8)
-        model = ("--provider", "ollama", "--base-url", server.url)
-        with fleet.worker("first", *model, "--concurrency", "3") as first:
+        with fleet.worker("first", server, "--concurrency", "3") as first:
             wait_until(lambda: len(server.requests) == 11)
             first.send_signal(signal.SIGKILL)
             first.wait()
         killed.set()
-        assert fleet.work(*model, "--lost-after", "1").count("taken over") == 3
+        assert fleet.work(server, "--lost-after", "1").count("taken over") == 3
         used = len(server.requests)
         shop = Shop(str(tmp_path / "undisturbed.db"))
         model = connect("ollama", base_url=server.url)
@@ -215,12 +216,11 @@ def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
     fleet = on_sqlite
     with serve(OllamaServer(), half_way) as server:
         fleet.enqueue(1)
-        model = ("--provider", "ollama", "--base-url", server.url)
-        with fleet.worker("first", *model) as first:
+        with fleet.worker("first", server) as first:
             wait_until(lambda: len(server.requests) == 4)
             freeze(first, fleet.url.removeprefix("sqlite:///"))
             frozen.set()
-            assert "taken over" in fleet.work(*model, "--lost-after", "1")
+            assert "taken over" in fleet.work(server, "--lost-after", "1")
             first.send_signal(signal.SIGCONT)
             time.sleep(1)
             assert first.poll() is None
@@ -287,14 +287,13 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
     fleet = on_sqlite
     fleet.enqueue(1)
     with serve(OllamaServer(), quota_is_out_once) as server:
-        model = ("--provider", "ollama", "--base-url", server.url)
-        assert "ORD-1001: failed (" in fleet.work(*model)
+        assert "ORD-1001: failed (" in fleet.work(server)
         failed = fleet.command("status")
         assert "ERROR" in failed
         assert "unauthorized" in failed
         assert len(server.requests) == 4
         assert "ORD-1001" in fleet.command("retry")
-        assert "ORD-1001: signal" in fleet.work(*model)
+        assert "ORD-1001: signal" in fleet.work(server)
         assert len(server.requests) == 1 + 6
     assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
@@ -303,14 +302,13 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 @NEEDS_SQLITE
 def test_the_fleet_asks_models_no_more_often_than_it_may(on_sqlite):
     on_sqlite.enqueue(2)
-    with serve(OllamaServer(), reply) as server:
-        model = ("--provider", "ollama", "--base-url", server.url, "--calls-per-minute", "1")
-        with on_sqlite.worker("a", *model):
-            wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
-            wait_until(lambda: len(server.requests) == 1)
-            time.sleep(1)
-            assert len(server.requests) == 1
-            assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
+    slowly = ("--calls-per-minute", "1")
+    with serve(OllamaServer(), reply) as server, on_sqlite.worker("a", server, *slowly):
+        wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
+        wait_until(lambda: len(server.requests) == 1)
+        time.sleep(1)
+        assert len(server.requests) == 1
+        assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
 
 
 @NEEDS_SQLITE

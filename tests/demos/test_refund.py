@@ -184,13 +184,10 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert decisions(db) == [("ORD-001", "approve")]
 
 
-def test_json_is_one_object_and_nothing_else(tmp_path):
-    db = str(tmp_path / "shop.db")
-    run_offline("ORD-001", "--db", db)
-    done = run_offline("ORD-001 and ORD-003", "--db", db, "--json")
-    data = json.loads(done.stdout)
+def test_json_is_one_object_and_nothing_else():
+    data = json.loads(run_offline("ORD-001 and ORD-002", "--json").stdout)
     decided = [(d["order_id"], d["decision"]) for d in data["decisions"]]
-    assert decided == [("ORD-001", "deny"), ("ORD-003", "approve")]
+    assert decided == [("ORD-001", "approve"), ("ORD-002", "deny")]
     assert data["exit"] == "signal"
     assert len(data["actions"]) == 6
     assert all(action["thought"] for action in data["actions"])
@@ -371,14 +368,13 @@ def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
 
 
 def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
-    kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
-    common = ("--quiet", "--db", db)
-    first = run_offline("ORD-001", "--transcript", kept, *common)
-    again = run_offline("--resume", kept, *common)
-    assert (again.returncode, again.stdout) == (0, first.stdout)
-    more = run_offline("ORD-001", "--transcript", kept, *common)
-    assert "refunded already" in more.stdout  # the conversation goes on in the file
-    assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
+    kept, shop = tmp_path / "runs" / "a.jsonl", tmp_path / "runs" / "a.shop.db"
+    again = ["ORD-001", "--quiet", "--transcript", str(kept)]
+    first = run_offline(*again)
+    resumed = run_offline("--quiet", "--resume", str(kept))
+    assert (resumed.returncode, resumed.stdout) == (0, first.stdout)
+    assert "refunded already" in run_offline(*again).stdout  # the conversation goes on
+    assert decisions(shop) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
 
 def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
@@ -574,9 +570,8 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
-    last = done.stdout.splitlines()[-1]
-    assert last.startswith("prices.m           Price(input=1.0, output=2.0")
-    assert last.endswith(str(config))
+    price, output, *_, place = rows["prices.m"]
+    assert (price, output, place) == ("Price(input=1.0,", "output=2.0,", str(config))
 
 
 def test_settings_are_shown_without_the_password_of_an_address():
