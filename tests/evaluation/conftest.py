@@ -14,10 +14,10 @@ from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
 from think_agent.evaluation.results import LINE
-from think_agent.evaluation.scores import Result, Setting
+from think_agent.evaluation.scores import Result
 
 SUITE = "demos.refund.suite"
-NO_FLOORS = "tests.support.simulated"  # the same suite without them, as they only take time
+NO_FLOORS = "tests.support.simulated"  # the same suite without its floors, which take time
 FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "five-rules"]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
@@ -27,7 +27,7 @@ RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
 
 def plan(cases: Path, **given) -> Evaluation:
     """An evaluation of the refund desk. Arguments that are not in RUNS are settings."""
-    runs = {"suite": SUITE}
+    runs = {"suite": NO_FLOORS}
     arms = {"provider": ["offline:careful"]}
     for name, value in given.items():
         kind = runs if name in RUNS else arms
@@ -63,12 +63,6 @@ def results_in(path: Path) -> list[Result]:
     return [line for line in lines if isinstance(line, Result) and not line.setting.is_floor]
 
 
-def found_by(evaluation: Evaluation) -> dict[Setting, list[Result]]:
-    """The results of an evaluation, without the floors."""
-    found = evaluation.found()
-    return {setting: found[setting] for setting in found if not setting.is_floor}
-
-
 def play(evaluation: Evaluation, model) -> None:
     """Make `model` the model of all settings."""
     evaluation.models.update(dict.fromkeys(evaluation.models, model))
@@ -76,7 +70,7 @@ def play(evaluation: Evaluation, model) -> None:
 
 def played(script, cases: Path, **given) -> Evaluation:
     """An evaluation that was run, with this script as the model of its settings."""
-    evaluation = plan(cases, suite=NO_FLOORS, **given)
+    evaluation = plan(cases, **given)
     play(evaluation, ScriptedModel(script))
     evaluation.run()
     return evaluation

@@ -13,12 +13,10 @@ from demos.refund.stand_ins import STAND_INS
 from tests.evaluation.conftest import (
     EASY,
     FAILS_ONCE,
-    FLOORS,
     HARD,
-    NO_FLOORS,
+    SUITE,
     cases_of,
     evaluate,
-    found_by,
     ids,
     plan,
     play,
@@ -71,7 +69,7 @@ def known(tmp_path_factory):
     """All scripts on the easy cases and some of the hard ones: the results by script."""
     folder = tmp_path_factory.mktemp("eval")
     cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
-    evaluation = plan(cases, provider=SCRIPTS, suite=NO_FLOORS, out=folder / "all.jsonl")
+    evaluation = plan(cases, provider=SCRIPTS, out=folder / "all.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
     return dict(zip(RIGHT, evaluation.found().values(), strict=True))
@@ -129,9 +127,9 @@ def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
 def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, few, enforce):
     some = cases_of("plain", "several", "unknown", "edge", "pressure")
     write_lines(few, some)
-    evaluation = ran(provider=["offline:hasty"], enforce=[enforce])
+    evaluation = ran(suite=SUITE, provider=["offline:hasty"], enforce=[enforce])
     assert {setting.enforce for setting in evaluation.models} == {enforce}  # floors, too
-    [own] = found_by(evaluation).values()
+    own, *_ = evaluation.found().values()
     for case, result in zip(some, own, strict=True):
         wrong = {order for order in named(case) if case["expected"].get(order) != "approve"}
         written = named(case) & ids(case["orders"])
@@ -149,7 +147,7 @@ def test_without_the_exit_signal_silence_is_the_way_out(ran):
     [(setting, why)] = evaluation.impossible.items()
     assert (setting.force, setting.think, "only way out" in why) == ("always", "minimal", True)
     ends = set()
-    for setting, own in found_by(evaluation).items():
+    for setting, own in evaluation.found().items():
         ends |= {(setting.think, result.exit) for result in own if result.right}
     assert ends == {("on", "signal"), ("minimal", "silence")}
 
@@ -166,13 +164,13 @@ def test_an_impossible_setting_is_listed_with_its_reason(plan_few):
         ("none", "gate", "never"): nothing_to_force,
         ("none", "none", "never"): nothing_to_force,
     }
-    assert len(evaluation.models) == 5 + len(FLOORS)
+    assert len(evaluation.models) == 5
 
 
 def test_the_arms_of_cover_reach_the_agent(ran):
     """`hasty` acts without a thought. The gate refuses that; without the gate it goes through."""
     evaluation = ran(provider=["offline:hasty"], force=["never"], cover=["gate", "none"])
-    gate, none = (Score(own) for own in found_by(evaluation).values())
+    gate, none = (Score(own) for own in evaluation.found().values())
     assert gate.total("behind_a_thought") == gate.total("actions")
     assert none.total("behind_a_thought") < none.total("actions")
 
@@ -180,7 +178,7 @@ def test_the_arms_of_cover_reach_the_agent(ran):
 def test_the_arms_of_silence_reach_the_agent(ran):
     """`narrator` promises to go on and stops: it is asked, or believed."""
     evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
-    confirm, accept = found_by(evaluation).values()
+    confirm, accept = evaluation.found().values()
     assert Score(confirm).right > Score(accept).right
     assert {result.exit for result in accept if not result.right} >= {"silence"}
 
@@ -250,7 +248,7 @@ def test_reasoning_that_a_server_refuses_is_found_by_one_question(plan_few):
     evaluation.run()
     assert len(asked) == len(evaluation.impossible) == 2
     assert set(evaluation.impossible.values()) == {"this model does not reason"}
-    assert {setting.reasoning for setting in found_by(evaluation)} == {"off"}
+    assert {setting.reasoning for setting in evaluation.found()} == {"off"}
 
 
 WITHOUT_TOOLS = OllamaServer(capabilities=("completion",))
@@ -275,7 +273,7 @@ def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(plan_few):
         evaluation.run()
     [(setting, why)] = evaluation.impossible.items()
     assert (setting.dialect, "does not support tools" in why) == ("native", True)
-    right = {setting.dialect: Score(own).right for setting, own in found_by(evaluation).items()}
+    right = {setting.dialect: Score(own).right for setting, own in evaluation.found().items()}
     assert [*right] == ["default", "json"]
     assert all(right.values())
 

@@ -202,15 +202,15 @@ def test_every_cell_of_every_table_is_what_was_counted():
 
 
 def test_easy_cases_are_reported_apart_and_not_compared():
-    easy = [result(letter, True, easy=True) for letter in LETTERS]
-    hard = [result("1", False), result("2", True)]
-    never = [result(letter, False, setting=NEVER, easy=True) for letter in LETTERS]
-    found = {FIRST: [*easy, *hard], NEVER: [*never, result("1", True, setting=NEVER)]}
-    header, *others = report(found)[0].rows
-    rows = [dict(zip(header, row, strict=True)) for row in others]
-    assert [(row["right"], row["easy"]) for row in rows] == [("1/2", "26/26"), ("1/1", "0/26")]
-    assert rows[0]["pass^1"] == "50.0% (9.5 to 90.5)"
-    assert "force=never and force=first: +100 points on 1 case " in sentences(found)[0]
+    found = results_of({FIRST: "1", NEVER: "12"}, "12")
+    for setting, right in ((FIRST, True), (NEVER, False)):
+        found[setting] += [result(letter, right, setting=setting, easy=True) for letter in LETTERS]
+    assert report(found)[0].rows == [
+        ["setting", "right", "pass^1", "easy"],
+        ["force=first", "1/2", "50.0% (9.5 to 90.5)", "26/26"],
+        ["force=never", "2/2", "100.0% (34.2 to 100.0)", "0/26"],
+    ]
+    assert "force=never and force=first: +50 points on 2 cases " in sentences(found)[0]
 
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():
