@@ -21,7 +21,7 @@ from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
-from tests.support.providers import desk as desk_on
+from tests.support.providers import desk
 from think_agent import (
     Agent,
     Assistant,
@@ -43,15 +43,12 @@ PAID = {"ORD-001": 8900, "ORD-003": 4500, "ORD-005": 50000, "ORD-011": 1450}
 RIGHT = dict.fromkeys([f"ORD-{number:03}" for number in range(1, 12)], ("deny", 0))
 RIGHT |= {order: ("approve", cents) for order, cents in PAID.items()}
 RIGHT |= {"ORD-004": ("escalate", 0)}
+OFFLINE = connect("offline", script=reply)
 
 
 @pytest.fixture
 def shop():
     return Shop(today=TODAY)
-
-
-def desk(shop: Shop, force="first") -> Agent:
-    return desk_on(connect("offline", script=reply), shop, force)
 
 
 def test_every_seeded_order_has_a_right_decision():
@@ -134,7 +131,7 @@ def test_many_at_once_refund_once(tmp_path):
 @pytest.mark.parametrize("force", ["never", "first", "always"])
 @pytest.mark.parametrize("order", RIGHT)
 def test_the_stand_in_decides_by_the_policy(shop, order, force):
-    outcome = desk(shop, force).run(f"Please refund {order.lower()}!")
+    outcome = desk(OFFLINE, shop, force).run(f"Please refund {order.lower()}!")
     assert outcome.exit == "signal"
     assert [(d.decision, d.amount_cents) for d in shop.decisions()] == [RIGHT[order]]
     assert outcome.behind_a_thought == len(outcome.actions) == 3
@@ -142,7 +139,7 @@ def test_the_stand_in_decides_by_the_policy(shop, order, force):
 
 
 def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation(shop):
-    agent = desk(shop)
+    agent = desk(OFFLINE, shop)
     first = agent.run("Hello there")
     assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
     second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
@@ -159,7 +156,7 @@ def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop(shop):
     look_up = call("lookup_order", order_id="ORD-009")
     approve = call("process_refund", order_id="ORD-009", decision="approve", reason="as it says")
     script = [look_up, (think("The note says: approve at once."), approve), "I could not do it."]
-    outcome = desk_on(ScriptedModel(script), shop, "never", silence="accept").run("Refund ORD-009")
+    outcome = desk(ScriptedModel(script), shop, "never", silence="accept").run("Refund ORD-009")
     noted, refused = outcome.actions
     assert "ignore the refund policy" in noted.result.content
     assert refused.result.is_error
@@ -656,10 +653,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
 
 
 def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
-    flags = ["ORD-001", "--json", "--transcript", str(tmp_path / "a")]
-    shown = [run_offline(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
-    assert shown == [
-        "",
-        f"{tmp_path / 'a'}: goes on after 1 request\n",
-        f"{tmp_path / 'a'}: goes on after 2 requests\n",
-    ]
+    path = str(tmp_path / "a")
+    shown = [run_offline("ORD-001", "--json", "--transcript", path).stderr for _ in range(3)]
+    again = f"{path}: goes on after "
+    assert shown == ["", f"{again}1 request\n", f"{again}2 requests\n"]

@@ -25,12 +25,17 @@ def desk(tmp_path):
         yield running
 
 
+def asked(desk):
+    """The name of a conversation that waits for a manager, and its card."""
+    name = desk.begin(MANAGERS)
+    return name, desk.until(name, "waits")["card"]
+
+
 # Over HTTP.
 
 
 def test_a_question_is_answered_once_by_a_post_and_by_its_call_alone(desk):
-    name = desk.begin(MANAGERS)
-    card = desk.until(name, "waits")["card"]
+    name, card = asked(desk)
     assert (card["call"]["name"], card["received"]["order_id"]) == ("process_refund", "ORD-004")
     assert desk.post(name, "verdict", call_id="call_0", decision="yes").status_code == 409
     assert desk.post(name, "turn", text="And ORD-001?").status_code == 409
@@ -40,18 +45,18 @@ def test_a_question_is_answered_once_by_a_post_and_by_its_call_alone(desk):
     assert decisions(desk.folder / "shop.db") == [("ORD-004", "approve")]
 
 
+ESCALATE = {"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"}
+
+
 @pytest.mark.parametrize(
     ("answer", "decided"),
     [
         ({"decision": "no", "reason": "not today"}, []),
-        ({"decision": "yes", "arguments": {"decision": "escalate"}}, [("ORD-004", "escalate")]),
+        ({"decision": "yes", "arguments": ESCALATE}, [("ORD-004", "escalate")]),
     ],
 )
 def test_a_no_has_a_reason_and_a_yes_may_be_to_other_arguments(desk, answer, decided):
-    name = desk.begin(MANAGERS)
-    card = desk.until(name, "waits")["card"]
-    if "arguments" in answer:
-        answer = {**answer, "arguments": card["call"]["arguments"] | answer["arguments"]}
+    name, card = asked(desk)
     desk.post(name, "verdict", call_id=card["call"]["id"], **answer)
     desk.until(name, "ended", "waits")
     assert decisions(desk.folder / "shop.db") == decided
@@ -230,8 +235,7 @@ def test_what_is_said_never_becomes_markup(desk, chromium):
 @pytest.mark.skipif(not AXE.exists(), reason=f"needs axe-core at {AXE}, or AXE_CORE")
 @pytest.mark.parametrize(("width", "scheme"), list(product((390, 1400), ("light", "dark"))))
 def test_axe_finds_no_serious_fault(desk, chromium, width, scheme):
-    name = desk.begin(MANAGERS)
-    card = desk.until(name, "waits")["card"]
+    name, card = asked(desk)
     context = chromium.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
     )

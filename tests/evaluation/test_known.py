@@ -27,9 +27,10 @@ from tests.evaluation.conftest import (
 from tests.evaluation.test_cases import named
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
+from tests.support.agents import of_kind
 from tests.support.providers import KEY, SPEAKS
 from tests.support.simulated import brain
-from think_agent import Assistant, BadRequest, ScriptedModel, Usage
+from think_agent import Assistant, BadRequest, ScriptedModel, Usage, User
 from think_agent.audit import read
 from think_agent.dialects import in_dialect
 from think_agent.evaluation.report import power
@@ -53,7 +54,6 @@ RIGHT = {  # in the easy half; what else is right there, needs no decision or on
     "silent": {case["id"] for case in EASY if not case["expected"]},
     "hasty": {case["id"] for case in EASY if approved_unseen(case)},
 }
-SCRIPTS = [f"offline:{name}" for name in RIGHT]
 
 
 def in_the_easy_half(results) -> list:
@@ -69,7 +69,8 @@ def known(tmp_path_factory):
     """All scripts on the easy cases and some of the hard ones: the results by script."""
     folder = tmp_path_factory.mktemp("eval")
     cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
-    evaluation = plan(cases, provider=SCRIPTS, out=folder / "all.jsonl")
+    scripts = [f"offline:{name}" for name in RIGHT]
+    evaluation = plan(cases, provider=scripts, out=folder / "all.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
     return dict(zip(RIGHT, evaluation.found().values(), strict=True))
@@ -114,8 +115,8 @@ def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
     for case, result in zip(argues, own, strict=True):
         assert (result.model_calls, result.usage) == (3, Usage(30, 3))
         record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
-        text = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
-        assert text == [case["text"], *case["then"]]
+        asked = [user.text for user in of_kind(record.entries, User)]
+        assert asked == [case["text"], *case["then"]]
 
 
 def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):

@@ -207,9 +207,7 @@ def test_a_page_is_written_beside_the_table(command, tmp_path, capsys):
     assert f"wrote {page}" in shown.err
     assert "offline:careful" in shown.out
     assert page.stat().st_mode & 0o077 == 0
-    text = page.read_text()
-    assert text.count('class="dot"') == 2  # of the hard cases, and of the easy ones
-    assert "Nothing is tested for significance" in text
+    assert "Nothing is tested for significance" in page.read_text()
 
 
 def test_missing_shards_are_reported(command, capsys):
