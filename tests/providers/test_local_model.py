@@ -31,7 +31,8 @@ from typing import TypeAlias, TypeVar
 import jsonschema
 import pytest
 
-from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
+from demos.refund.shop import Shop, allowed_decision
+from tests.support.providers import desk
 from tests.support.sizes import ROOT
 from think_agent import (
     THINK,
@@ -167,12 +168,6 @@ def model(request: pytest.FixtureRequest, url: str) -> Model:
 def model_with_tools(request: pytest.FixtureRequest, url_with_tools: str) -> Model:
     made: Model = request.param(url_with_tools)
     return made
-
-
-def desk(model: Model, shop: Shop, **options) -> Agent:
-    return Agent(
-        model, shop.tools(), instructions=INSTRUCTIONS.read_text(encoding="utf-8"), **options
-    )
 
 
 def test_a_plain_answer_however_it_is_asked(model):
