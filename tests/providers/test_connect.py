@@ -136,9 +136,9 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 class Asked(AnthropicProtocol):
     """A server that is asked what its model can do."""
 
-    def __init__(self, answer: Reply) -> None:
+    def __init__(self, answer: object, status: int = 200) -> None:
         super().__init__()
-        self.answer = answer
+        self.answer = Reply(status, answer)
         self.paths: list[str] = []
 
     def other(self, method: str, path: str, body: object) -> Reply | None:
@@ -146,10 +146,6 @@ class Asked(AnthropicProtocol):
             return None
         self.paths.append(path)
         return self.answer
-
-
-def asked(answer: object, status: int = 200) -> Asked:
-    return Asked(Reply(status, answer))
 
 
 @every_way
@@ -166,7 +162,7 @@ def asked(answer: object, status: int = 200) -> Asked:
 def test_reasoning_is_asked_for_as_the_model_takes_it(
     way, says_it_can, reasoning, thinking, effort
 ):
-    protocol = asked(says_it_can)
+    protocol = Asked(says_it_can)
     with talking("anthropic", protocol=protocol, reasoning=reasoning) as (server, model):
         for _ in range(2):
             assert ASK[way](model, HELLO).text == "Hello."
@@ -187,7 +183,7 @@ def test_reasoning_is_asked_for_as_the_model_takes_it(
     ],
 )
 def test_what_a_model_cannot_do_is_refused_before_the_request(way, says_it_can, reasoning, words):
-    protocol = asked(says_it_can)
+    protocol = Asked(says_it_can)
     with talking("anthropic", protocol=protocol, reasoning=reasoning) as (server, model):
         for _ in range(2):
             error = failure(model, way)
@@ -204,26 +200,24 @@ NOT_FOUND = {"type": "error", "error": {"type": "not_found_error", "message": "N
 @pytest.mark.parametrize(
     "protocol",
     [
-        asked(NOT_FOUND, 404),
-        asked("<html>Welcome</html>"),
-        asked({"id": "m"}),
-        asked({"id": "m", "capabilities": None}),
-        asked([1]),
-        asked({"id": "m", "capabilities": {"thinking": "yes", "effort": {}}}),
+        Asked(NOT_FOUND, 404),
+        Asked("<html>Welcome</html>"),
+        Asked({"id": "m"}),
+        Asked({"id": "m", "capabilities": None}),
+        Asked([1]),
+        Asked({"id": "m", "capabilities": {"thinking": "yes", "effort": {}}}),
     ],
 )
 def test_a_server_that_does_not_tell_is_tried(protocol):
-    with talking("anthropic", protocol=protocol, reasoning="low") as (server, model):
-        assert model.complete(HELLO).text == "Hello."
-        assert server.requests[0]["thinking"] == ADAPTIVE
-    with talking("anthropic", protocol=protocol, reasoning="off") as (server, model):
-        assert model.complete(HELLO).text == "Hello."
-        assert server.requests[0]["thinking"] == {"type": "disabled"}
+    for reasoning, thinking in (("low", ADAPTIVE), ("off", {"type": "disabled"})):
+        with talking("anthropic", protocol=protocol, reasoning=reasoning) as (server, model):
+            assert model.complete(HELLO).text == "Hello."
+            assert server.requests[0]["thinking"] == thinking
 
 
 def test_the_server_is_not_asked_where_nothing_depends_on_it():
     for options in ({}, {"thinking": {"type": "adaptive"}, "reasoning": "low"}):
-        protocol = asked(OPUS)
+        protocol = Asked(OPUS)
         with talking("anthropic", protocol=protocol, **options) as (_, model):
             model.check()
             model.complete(HELLO)

@@ -283,25 +283,6 @@ def deaf(request: Request) -> Assistant:
     return reluctant(replace(request, tool_choice="auto"))
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@every_provider
-def test_the_orders_are_decided_right_and_nothing_twice(provider, way):
-    with serve(SPEAKS[provider][0](), reply) as server:
-        shop = Shop()
-        agent = desk(model_of(provider, server), shop)
-        transcript = ()
-        for order in RIGHT:
-            outcome = way(agent, f"I want a refund on order {order}", transcript)
-            assert outcome.exit == "signal"
-            assert order in outcome.answer
-            assert outcome.behind_a_thought == len(outcome.actions) == 3
-            transcript = outcome.transcript
-        assert decided(shop) == RIGHT
-        way(agent, "ORD-001 once more, and ORD-999, and ORD-009", transcript)
-        later = [(d.order_id, d.decision) for d in shop.decisions()][4:]
-        assert later == [("ORD-001", "deny"), ("ORD-009", "deny")]
-
-
 CARRIED_OUT = {"native": "tool_choice", "json": "schema", "react": "prompt"}
 HOW = {  # how the thoughts came, where they were not all volunteered
     ("native", "first"): {"forced", "volunteered"},

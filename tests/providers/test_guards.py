@@ -345,11 +345,10 @@ def test_no_error_holds_a_key_that_the_server_quotes(provider, way, secret):
                 assert quoted not in "".join(traceback.format_exception(caught.value))
                 assert caught.value.__context__ is None
                 assert caught.value.__cause__ is None
-    model = connect(spec, **{**usual, "base_url": url, "api_key": secret})
-    bare(model).retries = 0
     with pytest.raises(ConnectionFailed) as caught:  # the server is gone
         ASK[way](model, HELLO)
     assert f"no server at {server.url};" in str(caught.value)
+    assert caught.value.retryable
 
 
 NOT_SHOWN = "(an address that cannot be shown)"

@@ -46,7 +46,7 @@ from think_agent import (
     tool,
 )
 from think_agent.cli.choosing import named_model
-from think_agent.dialects import in_dialect, split
+from think_agent.dialects import in_dialect
 from think_agent.errors import ToolsUnsupported
 from think_agent.providers.ollama import Fold, Ollama
 from think_agent.wire.forms import form_of
@@ -197,19 +197,6 @@ def test_a_form_changes_nothing_else_of_a_run(way, options, settings, think):
     # To switch it for one call would change the prompt.
     assert [body.get("think") for body in bodies] == [think] * outcome.model_calls
     assert all("tools" in body for body in bodies)
-
-
-def test_the_thinker_of_two_models_thinks_in_a_form():
-    with serve(OllamaServer(), with_all) as one, serve(OllamaServer(), by_the_policy) as two:
-        thinker = connect("ollama:wise", base_url=one.url)
-        both = split(thinker=thinker, actor=connect("ollama:quick", base_url=two.url))
-        shop = Shop()
-        outcome = desk(both, shop, "always").run("Please refund ORD-001 and ORD-002")
-        assert all("format" in body for body in one.requests)
-        asked = [body.get("format") for body in two.requests]
-    assert [decision.decision for decision in shop.decisions()] == ["approve", "deny"]
-    assert {action.how for action in outcome.actions} == {"schema"}
-    assert asked == [None] * (len(asked) - 1) + [{"type": "string"}]
 
 
 def test_options_of_the_server_are_sent_if_they_are_given(server):

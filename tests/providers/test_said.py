@@ -17,7 +17,7 @@ import pytest
 from demos.refund.shop import INSTRUCTIONS
 from tests.servers import ProviderServer, Reply, sse
 from tests.servers.anthropic import AnthropicProtocol, event
-from tests.support.providers import ASK, every_way, failure, says, talking
+from tests.support.providers import ASK, every_way, failure, model_of, says, talking
 from tests.support.sizes import ROOT
 from tests.support.wires import reply_of, to_wire
 from think_agent import (
@@ -124,9 +124,8 @@ def test_signed_thinking_goes_back_in_another_process_but_not_to_another_model(w
     with talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model):
         talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), User("And now?")]
         for name, thoughts in (("claude-haiku-5-5", 1), ("claude-opus-5-5", 0)):
-            with talking("anthropic", thinking=ADAPTIVE, model=name) as (_, other):
-                other.url = server.url
-                assert ASK["plain"](other, replace(ASKED, messages=talk)).text == "It is due."
+            other = model_of("anthropic", server, name, thinking=ADAPTIVE)
+            assert other.complete(replace(ASKED, messages=talk)).text == "It is due."
             assert thoughts_in(server.requests[-1]) == thoughts
 
 
