@@ -115,15 +115,11 @@ def test_the_table_is_for_the_official_host_alone():
 
 def capabilities(*types: str, efforts: tuple[str, ...] = LEVELS[1:]) -> dict:
     """What the API says of a model: its kinds of thinking, its levels of effort."""
-
-    def supports(name: str, names: tuple[str, ...]) -> dict:
-        return {"supported": name in names}
-
     kinds = ("adaptive", "between_tools", "disabled", "enabled")
     levels = ("low", "medium", "high", "xhigh", "max")
-    thinking = {"supported": bool(types), "types": {kind: supports(kind, types) for kind in kinds}}
-    effort = {"supported": bool(efforts)} | {level: supports(level, efforts) for level in levels}
-    return {"id": "m", "capabilities": {"thinking": thinking, "effort": effort}}
+    thinking = {kind: {"supported": kind in types} for kind in kinds}
+    effort = {level: {"supported": level in efforts} for level in levels}
+    return {"id": "m", "capabilities": {"thinking": {"types": thinking}, "effort": effort}}
 
 
 HAIKU = capabilities("adaptive", "disabled")

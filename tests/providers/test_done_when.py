@@ -15,11 +15,11 @@ from demos.refund.stand_ins import boaster
 from tests.servers import serve
 from tests.support.combined import combined
 from tests.support.providers import SPEAKS, WAYS, desk, model_of
+from tests.support.recording import DIALECTS
 from think_agent import User
 
 TWO = "Refund ORD-001 and ORD-003 please"
 MISSING = "ORD-003: it was not looked up"
-DIALECTS = ("native", "json", "react")
 
 
 def insists(request):

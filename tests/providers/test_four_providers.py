@@ -15,7 +15,7 @@ from demos.refund.dialects import speaking
 from demos.refund.offline import reply
 from demos.refund.session import speak
 from demos.refund.shop import Shop
-from tests.servers import Mode, serve
+from tests.servers import serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
 from tests.support.combined import combined
@@ -35,6 +35,7 @@ from tests.support.providers import (
     says,
     talking,
 )
+from tests.support.recording import DIALECTS
 from think_agent import (
     THINK,
     Assistant,
@@ -52,8 +53,6 @@ from think_agent import (
 from think_agent.audit import report, words
 from think_agent.received import with_ids
 
-MODES: tuple[Mode, ...] = ("honor", "refuse", "ignore")
-DIALECTS = ("native", "json", "react")
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 
 
@@ -291,7 +290,12 @@ HOW = {  # how the thoughts came, where they were not all volunteered
 }
 
 
-@combined(provider=SPEAKS, mode=MODES, dialect=DIALECTS, force=["never", "first", "always"])
+@combined(
+    provider=SPEAKS,
+    mode=["honor", "refuse", "ignore"],
+    dialect=DIALECTS,
+    force=["never", "first", "always"],
+)
 def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
     """This model thinks by itself. If it does so although the server ignored the choice, the choice
     counts as carried out: nobody can tell the difference.

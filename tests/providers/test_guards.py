@@ -410,17 +410,13 @@ def test_an_import_that_fails_for_a_variable_quotes_nothing_of_it(variable, valu
 
 
 def test_an_import_that_fails_says_what_failed(tmp_path):
-    broken = {"anthropic": "raise RuntimeError('no such symbol')"}
-    broken["openai"] = "from json import no_such_name"
-    broken["ollama"] = "import no_such_package"
-    for package, source in broken.items():
-        (tmp_path / f"{package}.py").write_text(source)
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '.')}"
-    for package, words in [
-        ("anthropic", "cannot be imported (RuntimeError); check ANTHROPIC_*"),
-        ("openai", "cannot import name 'no_such_name'"),
-        ("ollama", "No module named 'no_such_package'"),
+    for package, source, words in [
+        ("anthropic", "raise RuntimeError", "cannot be imported (RuntimeError); check ANTHROPIC_*"),
+        ("openai", "from json import no_such_name", "cannot import name 'no_such_name'"),
+        ("ollama", "import no_such_package", "No module named 'no_such_package'"),
     ]:
+        (tmp_path / f"{package}.py").write_text(source)
         last = connected_elsewhere(package, PYTHONPATH=path).splitlines()[-1]
         assert words in last
 
