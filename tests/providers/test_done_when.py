@@ -13,6 +13,7 @@ from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import boaster
 from tests.servers import serve
+from tests.support.agents import of_kind
 from tests.support.combined import combined
 from tests.support.providers import SPEAKS, WAYS, desk, model_of
 from tests.support.recording import DIALECTS
@@ -41,5 +42,5 @@ def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script
     assert (outcome.exit, shop.decided()) == ENDS[script]
     assert outcome.checks[0].missing == MISSING
     assert (outcome.checks[-1].missing is None) == (outcome.exit == "signal")
-    asked = [message.kind for message in outcome.transcript if isinstance(message, User)]
+    asked = [message.kind for message in of_kind(outcome.transcript, User)]
     assert asked == ["person", "check"]

@@ -18,6 +18,7 @@ from demos.refund.shop import Shop
 from tests.servers import serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.gemini import GeminiProtocol
+from tests.support.agents import of_kind, results
 from tests.support.combined import combined
 from tests.support.pieces import four_ways, told
 from tests.support.providers import (
@@ -159,8 +160,8 @@ def test_a_conversation_is_the_same_in_all_ways(variant):
     def brain(request: Request) -> Assistant:
         if isinstance(request.messages[-1], User):
             return REPLIES["thinking, text and calls"]
-        results = [m.content for m in request.messages if isinstance(m, ToolResult)]
-        return Assistant(" ".join(results), "Done.", usage=USED)
+        contents = [result.content for result in results(request.messages)]
+        return Assistant(" ".join(contents), "Done.", usage=USED)
 
     provider, make, options = VARIANTS[variant]
     with talking(provider, brain, protocol=make(), **options) as (server, model):
@@ -168,7 +169,7 @@ def test_a_conversation_is_the_same_in_all_ways(variant):
         bodies = [body | AS_STREAM for body in server.requests]
     assert others == [first] * 3
     assert bodies[:3] * 4 == bodies  # new event loops, the same requests
-    forced, answer, _ = (m for m in first if isinstance(m, Assistant))
+    forced, answer, _ = of_kind(first, Assistant)
     enforced = {"ollama": "schema", "claude with a budget": "prompt"}
     assert forced.enforced == enforced.get(variant, "tool_choice")
     calls = 1 if variant == "ollama" else 3  # under a form there is one thought and nothing else
@@ -397,7 +398,7 @@ def test_a_conversation_moves_from_one_provider_to_the_next(provider):
 
     shop = Shop()
     transcript = ()
-    for name in [provider, *(other for other in SPEAKS if other != provider)]:
+    for name in sorted(SPEAKS, key=lambda name: name != provider):  # this one first
         with serve(SPEAKS[name][0](), thinking) as server:
             agent = desk(model_of(name, server), shop)
             outcome = agent.run("ORD-003, please", transcript=transcript)
