@@ -37,6 +37,7 @@ from think_agent import (
     Overloaded,
     RateLimited,
     Request,
+    Usage,
     User,
     connect,
 )
@@ -209,7 +210,8 @@ ERROR_EVENTS = {
 def whole_stream(provider: str) -> list[bytes]:
     body = {"model": "m", "messages": (), "input": (), "contents": ()}
     body["stream_options"] = {"include_usage": True}
-    return list(SPEAKS[provider][0]().encode_stream(Assistant("All is well. " * 4), body))
+    reply = Assistant("All is well. " * 4, usage=Usage(9, 13))
+    return list(SPEAKS[provider][0]().encode_stream(reply, body))
 
 
 def beginning(provider: str) -> list[bytes]:

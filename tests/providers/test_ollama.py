@@ -465,6 +465,15 @@ def test_error_answers(status, body, kind, retryable, says, way, server):
 
 
 @every_way
+def test_a_reply_that_is_not_done_is_unfinished(way, server):
+    """As the server ends one when the model repeats itself: HTTP 200, `"done": false`."""
+    server.canned = [lines({"message": {"content": "two two"}, "done": False})]
+    reply = ASK[way](model_at(server), WITH_TOOLS)
+    assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
+    assert "repeated itself" in reply.cause
+
+
+@every_way
 @pytest.mark.parametrize(
     "words",
     [
