@@ -1,5 +1,5 @@
 """A model says that it is done, and the books say that it is not: on every protocol, in every
-dialect, in every way to run. (Resumed at every message: `tests/policies/test_done_when.py`.)
+dialect, in every way to run. (Resumed at every message: `tests/core/test_oracle.py`.)
 
 One script does the first of two orders and says that it did both. When the kit asks about the other
 order, it does that too. The other script ignores the question.
