@@ -12,7 +12,7 @@ from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run_here
 from tests.support.providers import RIGHT, decided
 from tests.support.providers import desk as desk_on
-from think_agent import THINK_MINIMAL, Agent, Assistant, Force, connect
+from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
@@ -50,6 +50,19 @@ def test_the_command_line_speaks_it(dialect):
     data = json.loads(done.stdout)
     assert {d["order_id"]: d["decision"] for d in data["decisions"]} == RIGHT
     assert (done.returncode, data["exit"]) == (0, "signal")
+
+
+@pytest.mark.parametrize("dialect", ["native", "json", "react"])
+def test_a_script_that_never_thinks_cannot_refund(dialect):
+    def hasty(request):
+        if request.tool_choice == "none":
+            return Assistant(text="Done!")
+        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "asked"}
+        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
+
+    shop = Shop()
+    outcome = desk(dialect, shop, hasty, force="never").run("Refund ORD-001")
+    assert (outcome.exit, shop.decisions()) == ("gave_up", [])
 
 
 def test_a_conversation_moves_between_the_dialects():

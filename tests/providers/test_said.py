@@ -218,6 +218,10 @@ def claude_refuses(category: str | None, explanation: str | None) -> tuple[Json,
 PROHIBITED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
 RECITATION = {"candidates": [{"finishReason": "RECITATION", "index": 0}]}
 FILTERED = {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
+SORRY = "I can't help with that."
+CHAT_SORRY = {"choices": [{"message": {"refusal": SORRY}, "finish_reason": "stop"}]}
+SAID_SORRY = {"type": "message", "content": [{"type": "refusal", "refusal": SORRY}]}
+ARMOR = {"promptFeedback": {"blockReason": "MODEL_ARMOR", "blockReasonMessage": "It fits."}}
 
 
 @pytest.mark.parametrize(
@@ -227,10 +231,12 @@ FILTERED = {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
         ("anthropic", claude_refuses("bio", None)[0], "bio"),
         ("anthropic", claude_refuses(None, None)[0], "refusal"),
         ("openai-chat", FILTERED, "content_filter"),
+        ("openai-chat", CHAT_SORRY, SORRY),
+        ("openai-responses", {"output": [SAID_SORRY], "status": "completed"}, SORRY),
+        ("gemini", ARMOR, "SAFETY: MODEL_ARMOR: It fits."),
         ("gemini", PROHIBITED, "SAFETY: PROHIBITED_CONTENT"),
         ("gemini", RECITATION, "RECITATION"),
     ],
-    ids=["a category and words", "a category", "nothing", "a filter", "the prompt", "the reply"],
 )
 def test_a_refusal_says_why(wire, body, cause):
     reply = reply_of(wire, body)
