@@ -125,6 +125,10 @@ TABLE = {
     "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
     "malformed": ([ASK, says(PAY, stop="malformed")], Done("truncated")),
+    **{
+        f"unknown reason: {stop!r}": ([ASK, says(PAY, stop=stop)], Done("truncated"))
+        for stop in ("length", "", None, "cancelled")
+    },
     "refused": ([ASK, says(PAY, text="No.", stop="refusal")], Done("refused", "No.")),
     "truncated signal": ([ASK, says(LEAVE, stop="max_tokens")], Done("truncated")),
     "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),
