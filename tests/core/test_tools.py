@@ -165,11 +165,11 @@ def test_arguments_that_are_no_object_are_an_error(arguments):
 
 
 def test_an_unknown_tool_is_answered_with_the_list_of_tools():
-    tools = {"look": taking(int), "pay": taking(int)}
-    content = "error: there is no tool 'refund'. Tools: look, pay."
-    expected = ToolResult("c1", "refund", content, is_error=True, refused="invalid")
-    assert called(tools, ToolCall("c1", "refund", {})) == expected
-    assert "Tools: none." in called({}, ToolCall("c1", "refund", {})).content
+    refund = ToolCall("c1", "refund", {})
+    result = called({"look": taking(int), "pay": taking(int)}, refund)
+    assert (result.is_error, result.refused) == (True, "invalid")
+    assert result.content == "error: there is no tool 'refund'. Tools: look, pay."
+    assert "Tools: none." in called({}, refund).content
 
 
 # Schemas
