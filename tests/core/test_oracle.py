@@ -51,6 +51,7 @@ from think_agent.dialects import in_dialect
 from think_agent.messages import MESSAGES
 from think_agent.policies import Price
 from think_agent.testing import call, think
+from think_agent.testing.scripted import Reply
 from think_agent.waiting import TookTooLong
 
 POLICIES = ["", "", "", "edit", "refuse", "reword", "veto", "drop"]
@@ -464,26 +465,13 @@ Ends = tuple[str, tuple[str, ...], int]
 
 
 def found(
-    *script: Assistant | ToolCall | tuple[ToolCall, ...] | str,
-    ends: Ends,
-    options: dict[str, Any] | None = None,
-    **surroundings: Any,
+    *script: Reply, ends: Ends, options: dict[str, Any] | None = None, **surroundings: Any
 ) -> tuple[World, Ends]:
     """After the last reply of the script comes "Done.", whatever is asked."""
-    replies = [as_reply(item) for item in script] + [Assistant("Done.")] * 300
+    model = ScriptedModel([*script, *["Done."] * 300])
+    replies = [model.complete(Request([])) for _ in range(model.left)]
     settings = {"force": "never", **(options or {})}
     return World(replies, options=settings, **surroundings), ends
-
-
-def as_reply(item: Assistant | ToolCall | tuple[ToolCall, ...] | str) -> Assistant:
-    match item:
-        case Assistant():
-            return item
-        case ToolCall():
-            return Assistant(tool_calls=(item,))
-        case str():
-            return Assistant(item)
-    return Assistant(tool_calls=item)
 
 
 CASES: dict[str, tuple[World, Ends]] = {

@@ -419,6 +419,18 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
 # Exceptions
 
 
+def raising(error) -> list:
+    """A sync and an async function that raise it."""
+
+    def fail() -> str:
+        raise error
+
+    async def afail() -> str:
+        raise error
+
+    return [fail, afail]
+
+
 @pytest.mark.parametrize(
     ("error", "content"),
     [
@@ -430,15 +442,9 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
     ],
 )
 def test_an_exception_becomes_an_error_without_traceback(error, content):
-    def fail() -> str:
-        raise error
-
-    async def afail() -> str:
-        raise error
-
-    functions = [fail]
-    if not isinstance(error, StopIteration):  # an async function cannot raise it
-        functions.append(afail)
+    functions = raising(error)
+    if isinstance(error, StopIteration):  # an async function cannot raise it
+        functions = functions[:1]
     for function in functions:
         reads = tool(function, name="fail", read_only=True)
         assert ask(reads) == ask_async(reads) == ToolResult("c1", "fail", content, is_error=True)
@@ -453,12 +459,10 @@ def test_an_exception_becomes_an_error_without_traceback(error, content):
     [(NothingDone("it is closed"), "it is closed"), (NothingDone(), "nothing was done.")],
 )
 def test_nothing_done_is_an_error_without_doubt(error, content):
-    def fail() -> str:
-        raise error
-
-    for ask_it in (ask, ask_async):
-        result = ask_it(tool(fail))
-        assert result == ToolResult("c1", "fail", f"error: {content}", is_error=True)
+    for function in raising(error):
+        made = tool(function, name="fail")
+        expected = ToolResult("c1", "fail", f"error: {content}", is_error=True)
+        assert ask(made) == ask_async(made) == expected
 
 
 def test_a_tool_with_a_key_that_raises_is_in_doubt():
@@ -509,13 +513,7 @@ def test_an_async_tool_that_swallows_its_cancellation_does_not_outlive_its_timeo
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("timeout", [None, 5])
 def test_ctrl_c_and_sys_exit_in_a_tool_end_the_program(error, timeout):
-    def fail() -> str:
-        raise error
-
-    async def afail() -> str:
-        raise error
-
-    for function in (fail, afail):
+    for function in raising(error):
         with pytest.raises(error):
             ask(tool(function, timeout=timeout))
 
