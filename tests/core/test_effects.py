@@ -56,10 +56,6 @@ class Desk:
         return [key for _, key in self.paid]
 
 
-def agent_with(policy) -> Agent:
-    return Agent(ScriptedModel([]), Desk().tools, policies=[policy])
-
-
 def asked(agent, step, *messages, came=None) -> list:
     """What a run yields for a step, without times; it is sent `came` for what it asks."""
     work = Run(agent, Transcript([ASK, *messages])).do(step)
@@ -92,28 +88,13 @@ def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
     assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)
 
 
-def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
-    def another(step, turn):
-        changed = ToolCall("another", "pay", {"order": 7})
-        return CallTool(changed) if isinstance(step, CallTool) else step
-
-    agent = agent_with(another)
-    messages = [Assistant(tool_calls=(ONE,))]
-    step = agent.next_step([ASK, *messages])
-    paid = ToolResult("1", "pay", "paid")
-    started, _, perform, result, _ = asked(agent, step, *messages, came=paid)
-    assert started.call_id == perform.call.id == "1"
-    assert perform.call.arguments == result.arguments == {"order": 7}
-    assert "(A policy changed this call" in result.content
-
-
-def test_a_policy_cannot_change_which_thought_is_answered():
+@pytest.mark.parametrize("reply", [Assistant(tool_calls=(ONE,)), BOTH], ids=["call", "thought"])
+def test_a_policy_cannot_change_which_call_is_answered(reply):
     def another(step, turn):
         return CallTool(replace(step.call, id="another"))
 
-    agent = agent_with(another)
-    [recorded] = asked(agent, agent.next_step([ASK, BOTH]), BOTH)
-    assert recorded.call_id == "t"
+    agent = Agent(ScriptedModel([]), Desk().tools, policies=[another])
+    assert agent.next_step([ASK, reply]) == CallTool(reply.tool_calls[0])
 
 
 def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_read(
