@@ -37,6 +37,7 @@ import click
 from tests.support.sizes import ROOT
 from think_agent.cli.main import run
 from think_agent.cli.options import Command, whole
+from think_agent.text import shorten
 
 PACKAGE = ROOT / "think_agent"
 ROOMS = ["core", *sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))]
@@ -73,13 +74,8 @@ class Mutant:
     source: str  # of the whole file, with the fault
 
     def __str__(self) -> str:
-        before, after = (shortened(text) for text in (self.before, self.after))
-        return f"{self.path.relative_to(ROOT)}:{self.line}  {before}  ->  {after}"
-
-
-def shortened(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= 60 else words[:59] + "…"
+        place = f"{self.path.relative_to(ROOT)}:{self.line}"
+        return f"{place}  {shorten(self.before, 60)}  ->  {shorten(self.after, 60)}"
 
 
 def faults(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:

@@ -252,9 +252,8 @@ def desk_at_work() -> Report:
     """The report of a run of the refund desk, with the reason for each step."""
     desk = refund_desk()
     transcript = desk.run(ASKED_FOR_TWO).transcript
-    explained = explain(
-        refund_desk(), transcript
-    )  # its shop is as that one was: nothing is decided
+    # Its shop is as that one was: nothing is decided.
+    explained = explain(refund_desk(), transcript)
     return report(transcript, header=desk.made_of(), explained=explained)
 
 
@@ -323,15 +322,17 @@ def compared(text: str) -> str:
 
 def drawn(svg: str) -> list[str]:
     """What has to be equal of a picture: its words. How rich draws them is rich's affair."""
-    return re.findall(r"<text[^>]*>([^<]*)</text>", SECONDS.sub("…", svg))
+    return re.findall(r"<text[^>]*>([^<]*)</text>", compared(svg))
 
 
 def outdated() -> dict[Path, str]:
     """What is not current, and what it should be."""
-    pages = {page: (page.read_text(encoding="utf-8")) for page in readmes()}
-    found = {
-        page: new for page, old in pages.items() if compared(new := written(old)) != compared(old)
-    }
+    found = {}
+    for path in readmes():
+        text = path.read_text(encoding="utf-8")
+        new = written(text)
+        if compared(new) != compared(text):
+            found[path] = new
     svg = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
     if drawn(new := picture()) != drawn(svg):
         found[PICTURE] = new

@@ -205,8 +205,9 @@ class Agent(Generic[Data]):
             *[yours(policy) for policy in self._policies],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             approval.as_decided,  # the next three judge the arguments that will run
-            doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
             approval.validation(tools),  # nobody is asked about a call that does not fit
+            doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
+            approval.validation(tools),  # it may have had other arguments
             approval.approval(tools),  # last, so that the approved call is the one that runs
             approval.declined,  # from here on policies only end a turn
             self.limits.name_limit,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from .messages import THINK_NAME, Assistant, Exit, Json, Message, ToolCall, ToolChoice, User
+from .schema import Fitted, dumped
 from .turn import Turn
 
 
@@ -45,18 +46,27 @@ class Retry:
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. Some policies add what they find out. `received`: the arguments of the call `validated`,
-    as the function will get them; a policy of your own finds them here. `planned`: the call as it
-    was before a person decided. `same`: a digest of what makes two calls the same. `retry`: the
-    call repeats an earlier one. The transcript decides these five, so they are not compared.
+    runs. Some policies add what they find out. `planned`: the call as it was before a person
+    decided. `fitted`: the arguments of the call `validated`, in the types of its tool. `same`: a
+    digest of what makes two calls the same. `retry`: the call repeats an earlier one. The
+    transcript decides these five, so they are not compared.
     """
 
     call: ToolCall
     planned: ToolCall | None = field(default=None, compare=False)
-    received: Json | None = field(default=None, compare=False)
+    fitted: Fitted | None = field(default=None, compare=False, repr=False)
     validated: ToolCall | None = field(default=None, compare=False)
     same: str = field(default="", compare=False)
     retry: Retry | None = field(default=None, compare=False)
+
+    @property
+    def received(self) -> Json | None:
+        """The arguments as the function will get them, in JSON. For a parameter that is an int,
+        `"580"` is 580. Defaults are filled in; excluded fields and secrets are shown. None if the
+        arguments are not validated yet.
+        """
+        received: Json | None = dumped(self.fitted)
+        return received
 
 
 @dataclass(frozen=True)

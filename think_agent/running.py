@@ -68,7 +68,7 @@ GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.
 ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 
 
-@dataclass(frozen=True)
+@dataclass
 class Perform:
     """One call to be run. `key` is its idempotency key, the same in every process that goes on with
     the run.
@@ -78,7 +78,7 @@ class Perform:
     key: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunCheck:
     """One check of `done_when` to be run. It gets the turn. `at_limit`: the turn has to end now,
     whether the check can be run or not.
@@ -89,7 +89,6 @@ class RunCheck:
     at_limit: bool = False
 
 
-@dataclass(frozen=True)
 class Flush:
     """Put what was recorded on the disk before anything else is done."""
 

@@ -14,7 +14,7 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
 import pydantic
 import pydantic_core
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Change = Callable[[Json], Json]
+# The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
+Fitted = Union["pydantic.BaseModel", Json]
 NULL: Json = {"type": "null"}
 BY_NAME = ("properties", "patternProperties")  # keywords whose value maps names to schemas
 SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")  # a list of schemas
@@ -33,11 +35,9 @@ SINGLE = ("items", "not", "additionalProperties")  # one schema
 PLAIN_KEYS = ("type", "enum", "items")
 PLAIN = {"missing": "this field is required", "extra_forbidden": "there is no such field"}
 SCALARS = (str, int, bool, type(None))
-ARGS = re.compile(r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)", re.MULTILINE)  # with its indented lines
+ARGS = r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)"  # with its indented lines
 # For example `amount (int): in cents`, and the lines below it that are indented more.
-ENTRY = re.compile(
-    r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)", re.MULTILINE
-)
+ENTRY = r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)"
 NO_SCHEMA = (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError)
 KEY = "idempotency_key"  # the kit fills in a parameter of this name, and no model sees it
 
@@ -279,11 +279,11 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The text of a docstring without its `Args:` section (Google style), and the descriptions of
     the parameters from that section.
     """
-    section = ARGS.search(text)
+    section = re.search(ARGS, text, re.MULTILINE)
     if section is None:
         return text, {}
     notes = {}
-    for entry in ENTRY.finditer(textwrap.dedent(section[1])):
+    for entry in re.finditer(ENTRY, textwrap.dedent(section[1]), re.MULTILINE):
         notes[entry["name"]] = " ".join(entry["note"].split())
     around = text[: section.start()].strip(), text[section.end() :].strip()
     return "\n".join(part for part in around if part), notes

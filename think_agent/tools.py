@@ -29,6 +29,7 @@ from typing_extensions import ParamSpec, TypeVar  # with defaults
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .schema import (
     KEY,
+    Fitted,
     arguments_model,
     dumped,
     misfit,
@@ -213,34 +214,22 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     return by_name
 
 
-def as_received(tools: Mapping[str, Tool], request: ToolCall) -> Json:
-    """The arguments as the function will get them, in JSON. They are validated: `"580"` is 580 if
-    the parameter is an int, and defaults are filled in. Excluded fields and secrets are shown.
-    Raises ModelMistake if the call cannot be run.
-    """
-    received: Json = dumped(_fitted(tools, request))
-    return received
-
-
-def digest(tools: Mapping[str, Tool], request: ToolCall) -> str:
+def digest(tool: Tool, fitted: Fitted) -> str:
     """What makes a call the same as another one, as a digest: the tool, and the values of the
     arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
-    time does not count. Empty if the call cannot be run.
+    time does not count.
     """
     import hashlib  # late, because it loads OpenSSL
 
-    try:
-        values = dumped(_fitted(tools, request), without_made_defaults)
-    except ModelMistake:
-        return ""
-    names = tools[request.name].same or tuple(values)
+    values = dumped(fitted, without_made_defaults)
+    names = tool.same or tuple(values)
     what = {name: values.get(name) for name in names}
-    return hashlib.sha256(canonical([request.name, what]).encode()).hexdigest()
+    return hashlib.sha256(canonical([tool.name, what]).encode()).hexdigest()
 
 
-def _fitted(tools: Mapping[str, Tool], request: ToolCall) -> "pydantic.BaseModel | Json":
-    """The arguments of a call as they fit its tool: in its model, or (a ready schema) as they are.
-    They are a copy, so a function cannot change what the model wrote.
+def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
+    """The arguments of a call, validated by its tool. They are a copy, so a function cannot change
+    what the model wrote. Raises ModelMistake if the call cannot be run.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -281,7 +270,7 @@ def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> tuple[Funct
     a tool that takes one.
     """
     try:
-        arguments = _fitted(tools, request)
+        arguments = fit(tools, request)
     except ModelMistake as mistake:
         return partial(_raise, mistake), None
     if isinstance(arguments, pydantic.BaseModel):

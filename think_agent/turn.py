@@ -196,9 +196,9 @@ class Turn:
     @property
     def limit(self) -> Exit | None:
         """The exit for a limit of which the model was told; None if there is none."""
-        if self.asked["limit"]:
+        if "limit" in self.asked:
             return "limit"
-        if self.asked["budget"]:
+        if "budget" in self.asked:
             return "budget"
         return None
 

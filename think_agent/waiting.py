@@ -9,13 +9,13 @@ Rule 3: if async code is called from sync code, it runs on one event loop in the
         loop lives as long as the process, so a client that several calls share stays usable.
 """
 
-import contextvars
 import inspect
-import threading
+from _thread import allocate_lock
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import threading
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
@@ -106,7 +106,9 @@ def _in_a_thread(function: Function) -> "Future[Settled]":
     """The result of `function`, which runs in its own thread. (At its exit, Python would wait for
     the threads of a pool.)
     """
-    from concurrent.futures import Future  # imported late: it is slow, because it imports logging
+    import contextvars  # late, as those below: they are slow, and most tools run in no thread
+    import threading
+    from concurrent.futures import Future
 
     future: Future[Settled] = Future()
     future.set_running_or_notify_cancel()
@@ -123,12 +125,13 @@ def _in_a_thread(function: Function) -> "Future[Settled]":
 
 
 _background: "tuple[threading.Thread, AbstractEventLoop] | None" = None
-_lock = threading.Lock()
+_lock = allocate_lock()
 
 
 def _background_loop() -> "AbstractEventLoop":
     """The event loop of rule 3. A forked child does not have its thread, so it gets a new one."""
     import asyncio
+    import threading
 
     global _background
     with _lock:

@@ -19,13 +19,13 @@ from rich.console import Console
 
 from demos.refund.offline import MANAGER_PRESENT, reply
 from demos.refund.shop import Shop
+from tests.audit.forms import steps, text_in, to_text
+from tests.audit.test_redaction import everywhere
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
-from think_agent.audit import explain, read, report, to_html, to_json_report, words
+from think_agent.audit import explain, read, report, to_html, words
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.report import Note, Step
-from think_agent.cli.audit import show
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
 from think_agent.evaluation import page as evaluation_page
@@ -49,16 +49,6 @@ def refund(text: str, transcript=(), **settings):
     return Agent(model, Shop().tools(), **settings).run(text, transcript=transcript)
 
 
-def to_text(made) -> str:
-    out = io.StringIO()
-    show(made, Console(file=out, highlight=False))
-    return out.getvalue()
-
-
-def steps(made):
-    return [step for turn in made.turns for step in turn.entries if isinstance(step, Step)]
-
-
 def thoughts(made):
     return [call for step in steps(made) for call in step.calls if call.text is not None]
 
@@ -66,10 +56,6 @@ def thoughts(made):
 def actions(made):
     calls = [call for step in steps(made) for call in step.calls if call.call.name != "think"]
     return [call for call in calls if call.status in ("done", "failed", "in doubt")]
-
-
-def text_in(page):
-    return " ".join(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2]).split())
 
 
 # What it says.
@@ -93,9 +79,6 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(messages, field):
     assert [turn.request for turn in made.turns] == [turn.request for turn in turns]
     heard = [thought.text for turn in turns for thought in turn.thoughts]
     assert set(heard) <= {thought.text for thought in thoughts(made)}
-    text, page = to_text(made), to_html(made)
-    (text + page).encode()
-    json.dumps(to_json_report(made))
     assert [t.thought for t in thoughts(made)] == list(range(1, len(thoughts(made)) + 1))
     replies = [message for message in messages if isinstance(message, Assistant)]
     hidden = report(messages, redact=[field])  # no field holds a report together
@@ -181,13 +164,6 @@ def test_the_text_form_is_what_the_terminal_showed(decision):
     assert "".join(shown) in "".join(audited)
 
 
-def test_text_before_the_answer_is_shown_too():
-    asked = [User("go"), Assistant("first words"), User("go on", kind="repeat"), Assistant("last")]
-    shown = to_text(report(asked)).splitlines()
-    assert shown[3:7] == ["Request 1: go", "💬 first words", "→ the kit said (repeat): go on", ""]
-    assert shown[7] == "last"
-
-
 def test_warnings_name_what_went_wrong():
     odd = replace(CALL, recovered=True, arguments="{")
     forced = Assistant(tool_calls=(odd,), tool_choice=Force("think"), enforced="ignored")
@@ -213,8 +189,6 @@ def test_the_exit_comes_from_the_file_or_from_the_loop():
     made += [report(resumed), report(resumed[:-1])]  # gone on with, and not ended again
     exits = ["silence", "needs_human", None, "limit", None]
     assert [one.turns[0].exit for one in made] == exits
-    [note] = [entry for entry in made[3].turns[0].entries if isinstance(entry, Note)]
-    assert "waits for a person" in note.text
     asks = "waits for a person since 2026-11-24 10:00:00 UTC: Pay?"
     page, text = to_html(made[1]), to_text(made[1])
     assert page.index(asks) < page.index('<li class="chapter">')
@@ -222,14 +196,18 @@ def test_the_exit_comes_from_the_file_or_from_the_loop():
 
 
 @pytest.mark.parametrize(
-    "at", ["2026-11-22T10:00:03+01:00", "yesterday", "2026-13-01T00:00:00Z", "2020-01-01T00:00:00Z"]
+    ("at", "figures"),
+    [
+        ("2026-11-22T10:00:03+01:00", "3.0 s"),
+        ("yesterday", "2.0 s"),
+        ("2026-13-01T00:00:00Z", "2.0 s"),
+        ("2020-01-01T00:00:00Z", "2.0 s"),
+    ],
 )
-def test_times_that_make_no_sense_are_not_counted(at):
+def test_times_that_make_no_sense_are_not_counted(at, figures):
     asked, later = "2026-11-22T09:00:00", "2026-11-22T09:00:02Z"  # without a zone it is UTC
     messages = [User("pay", at=asked), replace(ASKS, at=later), ToolResult("c", "pay", "ok", at=at)]
-    made = report(messages)
-    seconds = 1 if at.endswith("+01:00") else 0
-    assert made.turns[0].figures.endswith(f" · {2 + seconds}.0 s")
+    assert report(messages).turns[0].figures.endswith(f" · {figures}")
 
 
 # The file, in whatever state.
@@ -249,7 +227,6 @@ def test_a_file_is_read_as_it_was_written(path):
     outcome = refund("ORD-001", path)
     record = read(path)
     assert record.entries == outcome.transcript
-    assert record.entries[-1] == Ended("signal")
     assert record.header["tools"][0]["name"] == "think"
     assert record.warnings == ()
     for lines, text in [
@@ -306,8 +283,6 @@ def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
     assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
-    assert data["turns"][-1]["exit"] == "signal"
-    assert sum(data["figures"]["came_about"].values()) == data["figures"]["actions"] == 3
     assert "$89.00" not in json.dumps(data["turns"][0]["entries"][1])
 
 
@@ -352,38 +327,12 @@ PAYLOADS = [
 ]
 
 
-def hostile(p: str):
-    """Messages with the payload in every field that holds text."""
-    calls = (
-        ToolCall("think" + p, "think", {"thought": p, "should_continue": p, p: p}, recovered=True),
-        ToolCall(p, p, {p: p, "deep": [{p: p}]}),
-        ToolCall("raw" + p, p, p),
-    )
-    return [
-        User(p, at=p),
-        User(p, kind="nudge", at=p),
-        Assistant(p, p, calls, "malformed", Usage(1, 2), p, p, {p: [p]}, "ignored", Force(p), p),
-        Started(p, p, at=p),
-        Verdict("yes", p, p, p, {p: p}, at=p),
-        ToolResult("think" + p, "think", p, at=p),
-        ToolResult(p, p, json.dumps({p: p, "flat": p}), True, at=p),
-        ToolResult("raw" + p, p, p, at=p),
-        ToolResult("orphan", p, p, at=p),
-        Verdict(p, "", p, p, at=p),
-        Started("orphan", p, at=p),
-        Unreadable(3, p, p),
-        Ended(p),
-        Assistant(p, provider=p, model=p, stop_reason=p, enforced=p, commentary=p, cause=p),
-        Ended(p),
-    ]
-
-
 def hostile_report(p: str):
-    return report(hostile(p), header={"id": p, "created": p, p: p}, warnings=[p])
+    return report(everywhere(p), header={"id": p, "created": p, p: p}, warnings=[p])
 
 
 TAGS = """html head meta title style body header main nav footer section h1 h2 h3 h4 h5 p div span
-    strong code a ul ol li dl dt dd details summary table tr th td"""
+    strong q br code a ul ol li dl dt dd details summary table tr th td"""
 ATTRIBUTES = """lang charset content http-equiv name class id href dir aria-labelledby aria-label
     aria-hidden tabindex role scope open"""
 UNSEEN = re.compile(
@@ -395,6 +344,7 @@ UNSEEN = re.compile(
 def test_hostile_text_stays_text(payload):
     made = hostile_report(payload)
     page, text = to_html(made), to_text(made)
+    (page + text).encode()
     Elements().feed(page)
     assert not UNSEEN.search(page + text)
 
@@ -503,7 +453,7 @@ def test_on_paper_the_instructions_are_open(tmp_path):
 )
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_fault(tmp_path, width, dark):
-    entries = [*refund("ORD-001 and ORD-004").transcript, *hostile("a long text " * 200)]
+    entries = [*refund("ORD-001 and ORD-004").transcript, *everywhere("a long text " * 200)]
     waits = [User("Pay"), ASKS, Paused("Pay?", "c")]
     script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
       document.querySelectorAll("details").forEach(d => d.open = true);
@@ -530,12 +480,10 @@ def test_axe_finds_no_fault(tmp_path, width, dark):
 def test_a_run_of_48_actions_fits_three_screens(tmp_path):
     messages = [User("Settle all")]
     for n in range(16):
-        names = [("l", "look"), ("p", "policy"), ("t", "think"), ("r", "refund")]
-        calls = [ToolCall(f"{id}{n}", name, {"thought": f"order {n}"}) for id, name in names]
-        messages += [Assistant(tool_calls=tuple(calls[:2])), Assistant(tool_calls=tuple(calls[2:]))]
-        results = [ToolResult(call.id, call.name, '{"order": {"id": 1}}') for call in calls]
-        messages[-1:-1] = results[:2]
-        messages += results[2:]
+        for names in (("look", "policy"), ("think", "refund")):
+            calls = [ToolCall(f"{name}{n}", name, {"thought": f"order {n}"}) for name in names]
+            messages.append(Assistant(tool_calls=tuple(calls)))
+            messages += [ToolResult(call.id, call.name, '{"order": {"id": 1}}') for call in calls]
     header = {"tools": [{"name": name, "read_only": True} for name in ("look", "policy")]}
     made = report([*messages, Assistant("Done."), Ended("signal")], header=header)
     assert made.figures["actions"] == 48

@@ -10,12 +10,13 @@ import json
 
 import pytest
 
-from tests.audit.test_imports import written
+from tests.audit.test_atif import STEPS
+from tests.audit.test_imports import READ, TEXT, WIRES, written
 from tests.support.recordings import cases, load, needs_wire
 from tests.support.sizes import ROOT
 from tests.support.traces import needs_traces, recorded
 from think_agent import Assistant, ToolCall, ToolResult, User
-from think_agent.audit import read_log, to_atif
+from think_agent.audit import read_log
 from think_agent.audit.formats import METADATA
 from think_agent.messages import to_json
 
@@ -31,22 +32,12 @@ WHOLE = (  # how a warning begins that speaks of a whole row, or of one field th
     "the field 'function' of the call",
     "the field 'content beside the message'",
 )
-WIRES = {
-    "openai": "openai-chat",
-    "anthropic": "anthropic",
-    "ollama": "ollama",
-    "responses": "openai-responses",
-}
-
-TEXT = {"type": "text", "text": "x"}
-INPUT = {"type": "input_text", "text": "x"}
 IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 FUNCTION = {"name": "pay", "arguments": '{"to": "Ann"}'}
 CALL = {"id": "c", "type": "function", "function": FUNCTION}
 USE = {"type": "tool_use", "id": "c", "name": "pay", "input": {"to": "Ann", "all": [{"a": "b"}]}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 PAID = {"type": "tool_result", "tool_use_id": "c", "content": [TEXT], "is_error": True}
-TYPED = {"type": "queued_command", "prompt": "Bob, too", "commandMode": "prompt"}
 SAID = [
     User("Pay Ann."),
     Assistant("I pay.", "Ann first.", (ToolCall("c", "pay", {"to": "Ann"}),)),
@@ -61,62 +52,42 @@ MADE = {
         {"role": "assistant", "content": [TEXT], "refusal": "no", "reasoning_content": "hm"},
         {"role": "assistant", "content": "x", "reasoning": "hm", "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c", "content": [TEXT]},
-        {"role": "assistant", "content": None, "function_call": FUNCTION},
-        {"role": "function", "name": "pay", "content": "x"},
         {"role": "user", "type": "mode", "content": "x"},
     ],
     "anthropic": [
         {"role": "user", "content": [TEXT]},
         {"role": "assistant", "content": [THOUGHT, TEXT, USE]},
+        {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]},
         {"role": "user", "content": [PAID, TEXT]},
     ],
     "ollama": [
         {"role": "assistant", "content": "x", "thinking": "hm", "tool_calls": [CALL]},
         {"role": "tool", "tool_name": "pay", "tool_call_id": "c", "content": "x"},
     ],
-    "responses": [
-        {"type": "message", "role": "user", "content": [INPUT]},
-        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
-        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
-        {"type": "function_call", "call_id": "c", **FUNCTION},
-        {"type": "function_call_output", "call_id": "c", "output": [INPUT]},
-    ],
-    "claude-code": [
-        {"type": "user", "message": {"role": "user", "content": "Pay"}, "uuid": "u"},
-        {"type": "user", "message": {"content": [TEXT, IMAGE]}, "isMeta": True},
-        {"type": "user", "message": {"content": "so far"}, "isCompactSummary": True},
-        {"type": "assistant", "message": {"role": "assistant", "content": [THOUGHT, TEXT, USE]}},
-        {"type": "user", "message": {"role": "user", "content": [PAID]}, "toolUseResult": TEXT},
-        {"type": "attachment", "attachment": TYPED, "uuid": "u"},
-    ],
+    "responses": READ["items of the Agents SDK"][0],
+    "claude-code": READ["Claude Code"][0],
     "atif": [
-        {"step_id": 1, "source": "system", "message": [TEXT]},
-        {"step_id": 2, "source": "user", "message": [TEXT]},
-        {
-            "step_id": 3,
-            "source": "agent",
-            "message": "x",
-            "reasoning_content": "hm",
-            "tool_calls": [{"tool_call_id": "c", "function_name": "pay", "arguments": {"a": "b"}}],
-            "observation": {"results": [{"source_call_id": "c", "content": [TEXT]}]},
-        },
-        {"step_id": 4, "source": "system", "message": "", "observation": {"results": []}},
-        {"step_id": 5, "source": "user", "message": "x", "is_copied_context": True},
+        *STEPS,
+        {"step_id": 5, "source": "system", "message": "", "observation": {"results": []}},
+        {"step_id": 6, "source": "user", "message": "x", "is_copied_context": True},
     ],
+}
+FURTHER_ROWS = {
+    "openai": "a function call of old OpenAI logs",
+    "claude-code": "what was typed while Claude Code worked",
 }
 
 
 def made(form):
     """Conversations in this format, each a list of rows: made here, or written by the kit."""
     yield MADE[form]
+    if form in FURTHER_ROWS:
+        yield READ[FURTHER_ROWS[form]][0]
     if form in WIRES:
         yield written(SAID, form)
         for path in sorted(ROOT.glob(f"tests/data/recorded/bodies/{WIRES[form]}-*.json")):
             for body in json.loads(path.read_text())["plain"]:
                 yield body.get("messages") or body["input"]
-    if form == "atif":
-        steps = to_atif(SAID, {"instructions": "Be kind."})["steps"]
-        yield [{**step, "extra": None} for step in steps]
 
 
 def exchanges(form):
@@ -202,39 +173,37 @@ def types(value, path):
         value = value[name]
 
 
-@pytest.fixture
-def lost(tmp_path):
-    """Finds the fields that are lost in these conversations."""
-
-    def finding(logs, form):
-        done = set()
-        return [place for rows in logs for place in _lost(rows, form, done)]
-
-    def _lost(rows, form, done):
+def lost(logs, form, path):
+    """The fields that are lost in these conversations, each with its row."""
+    done = set()
+    for rows in logs:
         for tried, before in variants(rows, done):
             runs = [[*before, row] for _, row in tried]
             if form == "atif":
                 runs = [{"steps": run} for run in runs]
-            (tmp_path / "log.json").write_text(json.dumps(runs))
-            for (place, row), run in zip(tried, read_log(tmp_path / "log.json").runs, strict=True):
+            path.write_text(json.dumps(runs))
+            for (place, row), run in zip(tried, read_log(path).runs, strict=True):
                 unread = [what for number, what in run.unread if number == len(before) + 1]
                 if not is_kept(run, unread, row, place):
                     yield place, row
 
-    return finding
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "log.json"
 
 
 @pytest.mark.parametrize("form", MADE)
-def test_no_field_of_a_made_row_is_lost_in_silence(lost, form):
-    assert lost(made(form), form) == []
+def test_no_field_of_a_made_row_is_lost_in_silence(path, form):
+    assert [*lost(made(form), form, path)] == []
 
 
 @needs_wire
 @pytest.mark.parametrize("form", [*WIRES, "claude-code"])
-def test_no_field_of_a_recorded_row_is_lost_in_silence(lost, form):
-    assert lost(exchanges(form), form) == []
+def test_no_field_of_a_recorded_row_is_lost_in_silence(path, form):
+    assert [*lost(exchanges(form), form, path)] == []
 
 
 @needs_traces
-def test_no_field_of_tau_bench_is_lost_in_silence(lost):
-    assert lost([run["messages"] for run in recorded()], "openai") == []
+def test_no_field_of_tau_bench_is_lost_in_silence(path):
+    assert [*lost([run["messages"] for run in recorded()], "openai", path)] == []

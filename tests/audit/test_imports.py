@@ -2,36 +2,29 @@
 
 import gzip
 import json
-import typing
+from dataclasses import replace
 
-import anthropic.types as anthropic
-import atif
-import ollama
 import pytest
 from hypothesis import given, settings
-from openai.types import chat, responses
-from openai.types.responses.response_input_param import FunctionCallOutput
 
 from tests.audit.test_audit import run_audit
 from tests.support.conversations import conversations
 from tests.support.counting import grows_evenly
-from tests.support.recordings import cases, load, needs_wire
-from tests.support.traces import PATH, needs_traces, recorded
-from tests.support.wires import to_anthropic, to_chat, to_ollama, to_responses
+from tests.support.traces import PATH, WRITES, needs_traces, recorded
+from tests.support.wires import to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.audit import read_log
 from think_agent.audit.counts import count, table
-from think_agent.audit.formats import METADATA
+from think_agent.audit.formats import HIDDEN
 from think_agent.errors import FileError
 from think_agent.evaluation.tables import markdown
 
-WRITES = ["book_*", "cancel_*", "update_*", "send_certificate"]
 FAILED = "actions that failed: the log says so, or the result begins with 'error'"
-TO_WIRE = {
-    "openai": to_chat,
-    "anthropic": to_anthropic,
-    "ollama": to_ollama,
-    "responses": to_responses,
+WIRES = {  # the protocols whose requests are logged
+    "openai": "openai-chat",
+    "anthropic": "anthropic",
+    "ollama": "ollama",
+    "responses": "openai-responses",
 }
 
 
@@ -39,10 +32,9 @@ TO_WIRE = {
 def log(tmp_path):
     """Writes these rows or runs to a file and reads it."""
 
-    def reading(value, *, lines=False, **options):
+    def reading(value, **options):
         path = tmp_path / "log.json"
-        text = "\n".join(map(json.dumps, value)) if lines else json.dumps(value)
-        path.write_text(text)
+        path.write_text(json.dumps(value))
         return read_log(path, **options)
 
     return reading
@@ -50,7 +42,7 @@ def log(tmp_path):
 
 def written(messages, form):
     """The messages in the format of another program."""
-    body = TO_WIRE[form](Request(messages, system="Be kind."))
+    body = to_wire(WIRES[form], Request(messages, system="Be kind."))
     return json.loads(json.dumps(body.get("messages") or body["input"]))
 
 
@@ -66,19 +58,9 @@ def results_in(run):
 
 
 @needs_traces
-@pytest.mark.parametrize("key", ["messages", "traj"])
-def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
-    """`traj` is the key in the file that tau-bench published."""
-    runs = [{**run, "messages": None, key: run["messages"]} for run in recorded()]
-    runs = [{name: value for name, value in run.items() if value is not None} for run in runs]
-    tau = log(runs)
-    found = count(tau.runs, WRITES)
-    assert list(found.values())[:2] == [(15, 250), (40, 250)]
-    assert found["runs with a thought in them"] == (61, 200)
+def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log):
+    tau = log(recorded())
     assert tau.unread == []
-    rows = [row for run in recorded() for row in run["messages"]]
-    calls = [call["function"]["name"] for row in rows for call in row.get("tool_calls") or ()]
-    assert [name for run in tau.runs for name in calls_in(run)] == calls
     text = markdown([table(tau, WRITES, by="reward")])
     for cell in [
         "all: 200 runs",
@@ -90,6 +72,7 @@ def test_the_200_runs_of_tau_bench_as_they_were_counted_by_hand(log, key):
         "40 of 250: 16.0% (12.0% to 21.1%)",
         "32 of 194",
         "45 of 116",
+        "61 of 200",
     ]:
         assert f"| {cell}" in text
 
@@ -152,12 +135,10 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize("form", TO_WIRE)
+@pytest.mark.parametrize("form", WIRES)
 def test_what_is_counted_in_a_run(log, form):
     found = log(written(SAID, form))
     assert found.unread == []
-    if form == "responses":
-        assert "instructions" not in found.runs[0].header  # they stand beside the items
     assert count(found.runs, ["pay"]) == {
         "writes behind a thought of their own turn": (3, 4),
         "writes with a thought since the last action, in any turn": (3, 4),
@@ -190,7 +171,7 @@ def test_a_thought_may_go_by_another_name(log):
 # Each protocol, whole.
 
 
-@pytest.mark.parametrize("form", TO_WIRE)
+@pytest.mark.parametrize("form", WIRES)
 @given(messages=conversations())
 @settings(deadline=None)
 def test_reading_undoes_writing(tmp_path_factory, form, messages):
@@ -201,29 +182,7 @@ def test_reading_undoes_writing(tmp_path_factory, form, messages):
     assert found.runs[0].messages == messages
 
 
-CHATS = {"openai": "openai-chat", "anthropic": "anthropic", "ollama": "ollama"}
-REQUESTS = [
-    (form, case)
-    for form, wire in CHATS.items()
-    for case in cases(wire)
-    if ((load(wire, case)["request"] or {}).get("body") or {}).get("messages")
-]
-
-
-@needs_wire
-@pytest.mark.parametrize(("form", "case"), REQUESTS)
-def test_recorded_requests_are_read_whole_or_the_rest_is_listed(log, form, case):
-    wire = "openai-chat" if form == "openai" else form
-    rows = load(wire, case)["request"]["body"]["messages"]
-    found = log(rows)
-    [run] = found.runs
-    unanswered = sum("without a result" in what for what in found.unread)
-    assert len(calls_in(run)) - unanswered == len(results_in(run))
-    text = json.dumps(rows)
-    assert len(calls_in(run)) == text.count('"tool_use"') + text.count('"function": {')
-
-
-@pytest.mark.parametrize("form", TO_WIRE)
+@pytest.mark.parametrize("form", WIRES)
 def test_a_missing_row_is_noticed(log, form):
     """The row is a call, a result or a thought."""
     whole = written(SAID, form)
@@ -283,31 +242,20 @@ SERVER_TOOL = [
             [USER, saying("Thought: I pay.\nAction: pay\nAction Input: {}")],
             "row 2: a call of pay, ",
         ),
+        (
+            [{**saying(""), "reasoning_content": "well", "reasoning": "hm"}],
+            "row 1: the field 'reasoning' of the assistant",
+        ),
+        (  # a second choice
+            [{"messages": [USER], "response": {"choices": [{"message": USER}, {"index": 1}]}}],
+            "row 3: a row that is no message",
+        ),
         ([USER, {"type": []}], "row 2: a row of a broken form"),
         ([USER, {"role": "user", "content": [{"type": {}}]}], "row 2: a row of a broken form"),
     ],
 )
 def test_what_cannot_be_read_is_listed_with_its_row(log, rows, message):
     assert any(message in what for what in log(rows).unread)
-
-
-def test_several_rows_of_one_reply_are_one_reply(log):
-    rows = [USER, chat_call("a"), chat_call("b"), {**RESULT, "tool_call_id": "b", "content": "2"}]
-    rows += [saying("and")]  # a result after one more text
-    rows += [{**RESULT, "tool_call_id": "a", "content": "1"}]
-    found = log(rows)
-    assert found.unread == []
-    replies = [m for m in found.runs[0].messages if isinstance(m, Assistant)]
-    assert [len(reply.tool_calls) for reply in replies] == [2, 0]
-    assert results_in(found.runs[0]) == ["1", "2"]  # in the order of the calls
-
-
-def test_the_function_call_of_old_openai_logs_is_read(log):
-    function = {"name": "pay", "arguments": '{"to": "Ann"}'}
-    old = {**saying(None), "function_call": function}
-    found = log([USER, old, {"role": "function", "name": "pay", "content": "paid"}])
-    assert found.unread == []
-    assert (calls_in(found.runs[0]), results_in(found.runs[0])) == (["pay"], ["paid"])
 
 
 REPLY = chat_call()
@@ -326,218 +274,165 @@ def test_the_response_beside_its_request_is_read(log, response):
     assert found.runs[0].facts == {"model": "m", "response": response}
 
 
-def test_further_choices_are_listed(log):
-    response = {"choices": [{"message": REPLY}, {"index": 1, "message": REPLY}]}
-    found = log([{"messages": [USER], "response": response}])
-    assert "run 1, row 3: a row that is no message" in found.unread
-
-
-def test_a_call_of_langchain_has_its_arguments(log):
-    call = {"name": "pay", "args": {"to": "Ann"}, "id": "c", "type": "tool_call"}
-    found = log([USER, {**saying(""), "tool_calls": [call]}, RESULT])
-    assert found.unread == []
-    assert found.runs[0].messages[1].tool_calls == (ToolCall("c", "pay", {"to": "Ann"}),)
-
-
-def test_the_inputs_of_the_agents_sdk_are_read(log):
-    items = [
-        {"role": "user", "content": "Pay"},
-        {"id": "rs", "type": "reasoning", "summary": []},
-        {"id": "fc", "type": "function_call", "call_id": "c", "name": "pay", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "c", "output": "paid"},
-        {
-            "id": "msg",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": "Paid.", "annotations": []}],
-        },
-    ]
-    for value in (items, {"input": items}, {"input": items[:1], "output": items[1:]}):
-        found = log(value)
-        assert found.unread == []
-        reply = found.runs[0].messages[1]
-        assert reply.tool_calls == (ToolCall("c", "pay", {}),)
-        assert "does not show" in reply.thinking
-        assert found.runs[0].messages[-1].text == "Paid."
+def asks(*calls, **fields):
+    return Assistant(tool_calls=calls, stop_reason="tool_use", **fields)
 
 
 def claude_code(kind, content, **fields):
-    message = {"role": kind, "content": content, **({"id": "m1"} if kind == "assistant" else {})}
+    message = {"role": kind, "content": content, "id": "m1"}
     return {"type": kind, "message": message, "uuid": "u", "sessionId": "s", **fields}
 
 
-def test_claude_code_is_read(log):
-    use = [{"type": "tool_use", "id": id, "name": "Bash", "input": {"n": id}} for id in "ab"]
-    results = [{"type": "tool_result", "tool_use_id": id, "content": id} for id in "ab"]
-    rows = [
-        {"type": "summary", "summary": "a day"},
-        claude_code("user", "Caveat", isMeta=True, timestamp="2026-11-20T10:00:00Z"),
-        claude_code("user", "Do it", timestamp="2026-11-20T10:00:00Z"),
-        claude_code("assistant", [{"type": "thinking", "thinking": "", "signature": "x"}]),
-        claude_code("assistant", [use[0]]),
-        claude_code("user", [results[0]]),
-        claude_code("assistant", [use[1]]),  # still of the same reply
-        claude_code("user", [{**results[1], "is_error": True}]),
-        claude_code("user", "A helper", isSidechain=True, agentId="x"),
-    ]
-    found = log(rows, lines=True)
+def in_attachment(**typed):
+    """What was typed while Claude Code worked. It has no row of the user."""
+    typed = {"type": "queued_command", "commandMode": "prompt", **typed}
+    return {"type": "attachment", "attachment": typed, "uuid": "u"}
+
+
+PAYS = ToolCall("c", "pay", {})
+ASKED = User("Pay")
+TEXT = {"type": "text", "text": "x"}
+FUNCTION_CALL = {"name": "pay", "arguments": "{}"}
+USES = [{"type": "tool_use", "id": id, "name": "pay", "input": {}} for id in "ab"]
+RESULTS = [{"type": "tool_result", "tool_use_id": id, "content": id} for id in "ab"]
+REASONED = {**saying(""), "reasoning_content": "", "reasoning": "hm"}
+NO = "The user doesn't want to proceed with this tool use. The tool use was rejected (…)"
+READ = {  # by what they are: rows, and the messages of each run
+    "several rows of one reply": (
+        [
+            USER,
+            chat_call("a"),
+            chat_call("b"),
+            {**RESULT, "tool_call_id": "b", "content": "2"},
+            saying("and"),  # a result after one more text
+            {**RESULT, "tool_call_id": "a", "content": "1"},
+        ],
+        [
+            [
+                ASKED,
+                asks(replace(PAYS, id="a"), replace(PAYS, id="b")),
+                ToolResult("a", "pay", "1"),  # in the order of the calls
+                ToolResult("b", "pay", "2"),
+                Assistant("and"),
+            ]
+        ],
+    ),
+    "a function call of old OpenAI logs": (
+        [
+            USER,
+            {**saying(None), "function_call": FUNCTION_CALL},
+            {"role": "function", "name": "pay", "content": "paid"},
+        ],
+        [[ASKED, asks(replace(PAYS, id="call_1")), ToolResult("call_1", "pay", "paid")]],
+    ),
+    "a call of LangChain": (
+        [
+            USER,
+            {
+                **saying(""),
+                "tool_calls": [
+                    {"name": "pay", "args": {"to": "Ann"}, "id": "c", "type": "tool_call"}
+                ],
+            },
+            RESULT,
+        ],
+        [[ASKED, asks(ToolCall("c", "pay", {"to": "Ann"})), ToolResult("c", "pay", "ok")]],
+    ),
+    "items of the Agents SDK": (
+        [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Pay"}]},
+            {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "so"}]},
+            {"type": "function_call", "id": "fc", "call_id": "c", **FUNCTION_CALL},
+            {"type": "function_call_output", "call_id": "c", "output": [TEXT]},
+            {
+                **saying([{"type": "output_text", "text": "Paid.", "annotations": []}]),
+                "id": "msg",
+                "type": "message",
+                "status": "completed",
+            },
+        ],
+        [
+            [
+                ASKED,
+                asks(PAYS, thinking="hm\n\nso"),
+                ToolResult("c", "pay", "x"),
+                Assistant("Paid."),
+            ]
+        ],
+    ),
+    "Claude Code": (
+        [
+            claude_code("user", [TEXT], isMeta=True, timestamp="2026-11-20T10:00:00Z"),
+            claude_code("user", "so far", isCompactSummary=True),
+            claude_code("user", "Pay", timestamp="2026-11-20T10:00:00Z"),
+            claude_code("assistant", [{"type": "thinking", "thinking": "", "signature": "x"}]),
+            claude_code("assistant", USES[:1]),
+            claude_code("user", RESULTS[:1]),
+            claude_code("assistant", [TEXT, *USES[1:]]),  # still of the same reply
+            claude_code("user", [{**RESULTS[1], "is_error": True}], toolUseResult=TEXT),
+        ],
+        [
+            [
+                User("x", "nudge"),
+                User("so far", "nudge"),
+                ASKED,
+                asks(replace(PAYS, id="a"), replace(PAYS, id="b"), text="x", thinking=HIDDEN),
+                ToolResult("a", "pay", "a"),
+                ToolResult("b", "pay", "b", is_error=True),
+            ]
+        ],
+    ),
+    "what was typed while Claude Code worked": (
+        [
+            claude_code("user", "Pay"),
+            in_attachment(prompt="Bob, too"),
+            in_attachment(prompt=[{"type": "text", "text": "done"}], isMeta=True),
+            in_attachment(prompt="ended", commandMode="task-notification"),
+        ],
+        [[ASKED, User("Bob, too"), User("done", "nudge"), User("ended", "nudge")]],
+    ),
+    "what Claude Code writes for itself": (
+        [
+            {"type": "summary", "summary": "a day"},
+            claude_code("user", "Pay"),
+            {"type": "attachment", "attachment": {"type": "hook_success", "content": "x"}},
+        ],
+        [[ASKED]],
+    ),
+    "a person's no": (
+        [
+            claude_code("assistant", USES[:1]),
+            claude_code("user", [{**RESULTS[0], "content": NO, "is_error": True}]),
+        ],
+        [[asks(replace(PAYS, id="a")), ToolResult("a", "pay", NO, True, "person")]],
+    ),
+    "sub-agents": (
+        [
+            {"type": "assistant", "message": saying("mine"), "parent_tool_use_id": None},
+            {"type": "assistant", "message": saying("its"), "parent_tool_use_id": "toolu_1"},
+            claude_code("user", "A helper", isSidechain=True, agentId="x"),
+            {"type": "assistant", "message": saying("mine, too"), "parent_tool_use_id": None},
+        ],
+        [[Assistant("mine\n\nmine, too")], [Assistant("its")], [User("A helper")]],
+    ),
+    "of two names, the one with a value": ([REASONED], [[Assistant("", "hm")]]),
+    "two names of one value": (
+        [{**REASONED, "reasoning_content": "hm"}],
+        [[Assistant("", "hm")]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "runs"), READ.values(), ids=READ)
+def test_these_rows_are_read_whole(log, rows, runs):
+    found = log(rows)
+    assert [run.messages for run in found.runs] == runs
     assert found.unread == []
-    main, helper = found.runs
-    assert [type(m).__name__ for m in main.messages[2:]] == ["Assistant", *["ToolResult"] * 2]
-    assert [m.kind for m in main.messages[:2]] == ["nudge", "person"]
-    results = [message for message in main.messages if isinstance(message, ToolResult)]
-    assert [result.is_error for result in results] == [False, True]
-    assert helper.messages == [User("A helper")]
-    assert helper.facts == {}
-
-
-def test_what_was_typed_while_claude_code_worked_is_said(log):
-    """It has no row of the user: it stands only in an attachment."""
-    typed = {"type": "queued_command", "prompt": "Bob, too", "commandMode": "prompt"}
-    told = {**typed, "prompt": [{"type": "text", "text": "done"}], "isMeta": True}
-    task = {**typed, "prompt": "ended", "commandMode": "task-notification"}
-    hook = {"type": "hook_success", "content": "x"}
-    rows = [
-        {"type": "attachment", "attachment": it, "uuid": "u"} for it in (typed, told, task, hook)
-    ]
-    found = log([claude_code("user", "Pay Ann"), *rows], lines=True)
-    assert found.unread == []
-    assert found.runs[0].messages == [
-        User("Pay Ann"),
-        User("Bob, too"),
-        User("done", "nudge"),
-        User("ended", "nudge"),
-    ]
-
-
-def test_of_two_names_of_a_field_the_one_with_a_value_is_read(log):
-    row = {**saying(""), "reasoning_content": "", "reasoning": "hm"}
-    found = log([USER, row])
-    assert (found.runs[0].messages[1].thinking, found.unread) == ("hm", [])
-    same = log([USER, {**row, "reasoning_content": "hm"}])
-    assert (same.runs[0].messages, same.unread) == (found.runs[0].messages, [])
-    other = log([USER, {**row, "reasoning_content": "well"}])
-    assert other.unread == ["run 1, row 2: the field 'reasoning' of the assistant"]
-
-
-def test_a_person_s_no_is_no_action_that_failed(log):
-    use = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
-    no = "The user doesn't want to proceed with this tool use. The tool use was rejected (…)"
-    result = {"type": "tool_result", "tool_use_id": "c", "content": no, "is_error": True}
-    found = log([claude_code("assistant", [use]), claude_code("user", [result])], lines=True)
-    assert found.unread == []
-    assert found.runs[0].messages[-1].refused == "person"
-    assert count(found.runs)[FAILED] == (0, 0)
-
-
-def test_a_sub_agent_in_a_stream_is_a_run_of_its_own(log):
-    rows = [
-        {"type": "assistant", "message": saying("mine"), "parent_tool_use_id": None},
-        {"type": "assistant", "message": saying("its"), "parent_tool_use_id": "toolu_1"},
-        {"type": "assistant", "message": saying("mine, too"), "parent_tool_use_id": None},
-    ]
-    mine, its = log(rows, lines=True).runs
-    assert [reply.text for reply in its.messages] == ["its"]
-    assert len(mine.messages) == 1
-
-
-# Each field of each format: it is read, listed, or metadata.
-
-
-def row(row):
-    return [USER, chat_call(), row]
-
-
-def part(part):
-    return row(saying([part]))
-
-
-def call(call):
-    return row({**saying(None), "tool_calls": [call]})
-
-
-def step(step):
-    first = {"step_id": 1, "source": "user", "message": "Pay"}
-    return {"steps": [first, {"step_id": 2, "source": "agent", "message": "", **step}]}
-
-
-def result(result):
-    return row({**USER, "content": [result]})
-
-
-def observed(result):
-    called = [{"tool_call_id": "c", "function_name": "pay", "arguments": {}}]
-    return step({"tool_calls": called, "observation": {"results": [result]}})
-
-
-CHAT_CALL = chat_call()["tool_calls"][0]
-SCHEMAS = [
-    (chat.ChatCompletionSystemMessageParam, {"role": "system", "content": "x"}, row),
-    (chat.ChatCompletionUserMessageParam, USER, row),
-    (chat.ChatCompletionAssistantMessageParam, saying("x"), row),
-    (chat.ChatCompletionMessage, saying("x"), row),
-    (chat.ChatCompletionToolMessageParam, RESULT, row),
-    (chat.ChatCompletionFunctionMessageParam, {**RESULT, "role": "function"}, row),
-    (chat.ChatCompletionContentPartTextParam, {"type": "text", "text": "x"}, part),
-    (chat.ChatCompletionMessageFunctionToolCallParam, CHAT_CALL, call),
-    (anthropic.UserMessageParam, USER, row),
-    (anthropic.AssistantMessageParam, saying("x"), row),
-    (anthropic.Message, saying("x"), row),
-    (anthropic.TextBlockParam, {"type": "text", "text": "x"}, part),
-    (anthropic.ThinkingBlockParam, {"type": "thinking", "thinking": "x"}, part),
-    (anthropic.RedactedThinkingBlockParam, {"type": "redacted_thinking", "data": "x"}, part),
-    (anthropic.ToolUseBlockParam, {"type": "tool_use", "id": "c", "name": "p", "input": {}}, part),
-    (anthropic.ToolResultBlockParam, {"type": "tool_result", "tool_use_id": "c"}, result),
-    (responses.EasyInputMessageParam, {**USER, "type": "message"}, row),
-    (responses.ResponseOutputMessageParam, {**saying("x"), "type": "message"}, row),
-    (responses.ResponseOutputTextParam, {"type": "output_text", "text": "x"}, part),
-    (responses.ResponseFunctionToolCallParam, {"type": "function_call", "name": "p"}, row),
-    (FunctionCallOutput, {"type": "function_call_output", "call_id": "c"}, row),
-    (responses.ResponseReasoningItemParam, {"type": "reasoning", "summary": []}, row),
-    (ollama.Message, saying("x"), row),
-    (ollama.Message.ToolCall, CHAT_CALL, call),
-    (ollama.Message.ToolCall.Function, CHAT_CALL["function"], call),
-    (atif.Step, {}, step),
-    (atif.ToolCall, {"tool_call_id": "c"}, call),
-    (atif.ObservationResult, {"content": "x"}, observed),
-    (atif.ContentPart, {"type": "text", "text": "x"}, part),
-]
-
-
-@pytest.mark.parametrize(("schema", "example", "place"), SCHEMAS)
-def test_every_field_is_read_or_listed_or_metadata(log, schema, example, place):
-    def seen(example):
-        found = log(place(example))
-        return found.unread, [(run.messages, run.header) for run in found.runs]
-
-    before = seen(example)
-    fields = getattr(schema, "model_fields", None) or typing.get_type_hints(schema)
-    for name in fields.keys() - {"role", "type", "source"}:
-        is_used = seen({**example, name: "mark"}) != before
-        assert is_used or name in METADATA.split(), name
+    assert [run.facts for run in found.runs] == [{}] * len(runs)
 
 
 # Other programs.
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        ({"eval": {}, "samples": []}, "Inspect"),
-        ({"simulations": [], "tasks": []}, "tau2-bench"),
-        ({"messages": [], "reward_info": {}, "termination_reason": "user_stop"}, "tau2-bench"),
-        ([{"type": "session_meta", "payload": {"id": "s"}}], "Codex"),
-        ({"messages": [USER], "trajectory_format": "mini-swe-agent-1"}, "mini-swe-agent"),
-        ({"trajectory": [], "history": []}, "SWE-agent"),
-        ([{"role": "assistant", "action": "ls", "thought": "hm"}], "SWE-agent"),
-        ({"run_type": "chain", "inputs": {}}, "LangSmith"),
-        ({"resourceSpans": []}, "OpenTelemetry"),
-    ],
-)
-def test_other_logs_are_known_by_name_and_refused_in_one_line(log, value, name):
-    with pytest.raises(FileError, match=f"it is a log of {name}.*; convert it to ATIF"):
-        log(value)
 
 
 NO_RUN = "there is no run in it.*convert it to ATIF"
@@ -551,6 +446,12 @@ NO_RUN = "there is no run in it.*convert it to ATIF"
         ("5", NO_RUN),
         ("[[{}]]", NO_RUN),
         ('{"trace_id": 1}', NO_RUN),
+        ('{"eval": {}, "samples": [{"messages": []}]}', NO_RUN),  # Inspect
+        ('{"simulations": [{"messages": []}], "tasks": []}', NO_RUN),  # tau2-bench
+        ('[{"type": "session_meta", "payload": {"id": "s"}}]', NO_RUN),  # Codex
+        ('{"trajectory": [{"action": "ls"}], "history": []}', NO_RUN),  # SWE-agent
+        ('{"run_type": "chain", "inputs": {}}', NO_RUN),  # LangSmith
+        ('{"resourceSpans": []}', NO_RUN),  # OpenTelemetry
         ("{torn", "it cannot be read: it is no JSON"),
         ("PK\3\4", "it cannot be read: it is an archive, as Inspect's .eval.*; convert it to ATIF"),
     ],
@@ -573,6 +474,9 @@ KEPT = {"messages": RUN, "reward": 0.5}
         (json.dumps(RUN), [{}]),
         ("\ufeff" + json.dumps(RUN), [{}]),
         ("\n".join(map(json.dumps, RUN)), [{}]),
+        (json.dumps({"traj": RUN}), [{}]),
+        (json.dumps({"input": RUN}), [{}]),
+        (json.dumps({"input": RUN[:2], "output": RUN[2:]}), [{"output": RUN[2:]}]),
         (json.dumps([RUN, RUN]), [{}, {}]),
         (json.dumps([KEPT, KEPT]), [{"reward": 0.5}] * 2),
         (json.dumps(KEPT) + "\n" + json.dumps(RUN) + "\n", [{"reward": 0.5}, {}]),
@@ -631,12 +535,8 @@ def test_the_command_counts_runs_and_shows_one_alone(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "\N{THOUGHT BALLOON} Ann first." in shown
     assert "| 3 of 4: 75.0%" in shown
-    for form in (["--json"], ["--to", "atif"]):
-        assert run_audit(path, *form) == 0
-        assert json.loads(capsys.readouterr().out)  # and nothing else is printed
-    assert run_audit(path, "--html", page, "--redact", "to") == 0
-    assert "Ann first." not in page.read_text()
-    assert "[redacted] first." in page.read_text()
+    assert run_audit(path, "--json") == 0
+    assert json.loads(capsys.readouterr().out)  # and nothing else is printed
 
 
 @pytest.mark.parametrize(("places", "more"), [(10, []), (30, ["not read: 20 more"])])
@@ -650,14 +550,7 @@ def test_what_was_not_read_changes_the_exit_code(tmp_path, capsys, places, more)
     assert [line for line in err.splitlines() if line.endswith("more")] == more
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        (["--guarded", "pya"], "--guarded: no call in the log fits; its tools: pay"),
-        (["--by", "rewrad"], "--by rewrad: the log has reward"),
-    ],
-)
-def test_an_unknown_name_is_an_error(tmp_path, capsys, typed, message):
+def test_a_pattern_that_fits_no_tool_is_an_error(tmp_path, capsys):
     (tmp_path / "runs.json").write_text(json.dumps([KEPT, KEPT]))
-    assert run_audit(tmp_path / "runs.json", *typed) == 2
-    assert message in capsys.readouterr().err
+    assert run_audit(tmp_path / "runs.json", "--guarded", "pya") == 2
+    assert "--guarded: no call in the log fits; its tools: pay" in capsys.readouterr().err

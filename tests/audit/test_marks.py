@@ -11,7 +11,7 @@ from types import CodeType
 import pytest
 from hypothesis import given, settings
 
-from tests.audit.test_audit import text_in, to_text
+from tests.audit.forms import in_each_form, to_text
 from tests.support.counting import counted
 from tests.support.turns import transcripts
 from think_agent import Force
@@ -42,15 +42,6 @@ class Marks:
         return self.made[what]
 
 
-def in_each_form(entries, **options) -> dict[str, str]:
-    made = report(entries, **options)
-    return {
-        "page": text_in(to_html(made)),
-        "json": json.dumps(to_json_report(made)),
-        "text": to_text(made),
-    }
-
-
 def think(id: str, thought: str) -> ToolCall:
     return ToolCall(id, "think", {"thought": thought, "should_continue": True})
 
@@ -70,6 +61,7 @@ def marked(mark: Marks):
     edited = {"cents": mark("an edit")}
     retried = {"cents": mark("what a retry runs with")}
     changed = {"cents": mark("what a policy changed")}
+    # once a carried thought was in the page alone
     carried = ToolCall("carried", "pay", {"thought": mark("a carried thought"), "n": 1})
     odd = ToolCall("odd", "pay", mark("arguments that are no object"))
     return [
@@ -103,7 +95,12 @@ def marked(mark: Marks):
         result("doubtful", is_error=True, in_doubt=True),
         Verdict("no", "denied", mark("why no"), mark("who said no")),
         result("denied", is_error=True, refused="person"),
-        result("changed", arguments=changed),
+        ToolResult(
+            "changed",
+            "pay",
+            json.dumps({mark("a name in a result"): mark("a value in a result")}),
+            arguments=changed,
+        ),
         reply(pay("retried"), pay("left"), model=mark("another model")),
         Started("retried", "pay", mark("the key of a crash"), arguments=retried),
         User(mark("what the kit said"), "silence"),
@@ -130,29 +127,15 @@ def marked(mark: Marks):
     ]
 
 
-HEADER = {"id": "r1"}
-
-
 def test_each_mark_is_in_each_form():
     mark = Marks()
     entries = marked(mark)
-    forms = in_each_form(entries, header=HEADER, warnings=[mark("of the file")])
-    assert len(mark.made) >= 65
+    _, forms = in_each_form(entries, header={"id": "r1"}, warnings=[mark("of the file")])
+    assert len(mark.made) >= 67
+    assert "carried by the call" in forms["page"]
     for form, shown in forms.items():
         missing = [what for what, text in mark.made.items() if text not in shown]
         assert not missing, form
-
-
-def test_redact_leaks_no_mark():
-    mark = Marks()
-    entries = marked(mark)
-    pins = ToolCall("pins", "look", {"pin": [*mark.made.values()]})
-    entries = [User("Look"), Assistant(tool_calls=(pins,)), *entries]
-    steps = explain(None, [entry for entry in entries if not isinstance(entry, Unreadable)])
-    forms = in_each_form(entries, header=HEADER, redact=["pin"], explained=steps)
-    for form, shown in forms.items():
-        leaked = [what for what, text in mark.made.items() if text in shown]
-        assert not leaked, form
 
 
 MARKED = {  # a field of each message that people read
@@ -183,7 +166,8 @@ def with_marks(messages):
 @settings(deadline=None)
 def test_a_reader_of_any_transcript_finds_each_message_in_each_form(messages):
     messages, marks = with_marks(messages)
-    for form, shown in in_each_form(messages).items():
+    _, forms = in_each_form(messages)
+    for form, shown in forms.items():
         missing = [mark for mark in marks if mark not in shown]
         assert not missing, form
 

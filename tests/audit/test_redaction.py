@@ -2,18 +2,19 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.audit.test_audit import to_text
+from tests.audit.forms import to_text
+from tests.audit.test_marks import marked
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
-from think_agent.audit import report, to_atif, to_html, to_json_report
+from think_agent.audit import explain, report, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
-from think_agent.audit.redaction import REDACTED, Redaction
+from think_agent.audit.redaction import REDACTED
 from think_agent.messages import (
     MESSAGES,
     Assistant,
@@ -22,6 +23,7 @@ from think_agent.messages import (
     Started,
     ToolCall,
     ToolResult,
+    Usage,
     User,
     Verdict,
 )
@@ -31,11 +33,10 @@ SECRET = 'Zq7-ORD é"x'
 
 def outputs(entries, names, header=None):
     """All outputs of a run, as one text each."""
-    made = report(entries, redact=names, header=header)
-    redaction = Redaction(names, entries)
-    trajectory = to_atif([redaction.hide(e) for e in entries], redaction.hide(header or {}))
-    data = [to_json_report(made), trajectory]
-    return [to_text(made), to_html(made), *map(str, data), *map(json.dumps, data)]
+    steps = explain(None, [entry for entry in entries if not isinstance(entry, Unreadable)])
+    made = report(entries, redact=names, header=header, explained=steps)
+    data = to_json_report(made)
+    return [to_text(made), to_html(made), str(data), json.dumps(data)]
 
 
 def assert_gone(secret, shown):
@@ -49,22 +50,25 @@ def every_field(secret):
     """A message of each type with the secret in each of its fields that can hold it."""
     call = ToolCall("c" + secret, "pay", {"pin": secret})
     found = [User("go"), Assistant(tool_calls=(call,))]
+    values = {"tool_calls": (call,), "native": {"a": [secret]}, "arguments": {"x": secret}}
     for kind in MESSAGES:
+        needed = {each.name: "c" for each in fields(kind) if each.default is MISSING}
         for each in fields(kind):
-            values = {"tool_calls": (call,), "native": {"a": [secret]}, "arguments": {"x": secret}}
-            value = values.get(each.name, secret)
-            typed = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", "")
-            if typed in ("bool", "Usage"):
-                continue
-            needed = {"decision": "yes", "call_id": "c", "name": "n", "content": "", "text": ""}
-            needed |= {"exit": "signal", "question": ""}
-            given = {f.name: needed[f.name] for f in fields(kind) if f.name in needed}
-            found.append(kind(**{**given, each.name: value}))
+            if each.type not in (bool, Usage):
+                value = values.get(each.name, secret)
+                found.append(kind(**{**needed, each.name: value}))
     return [*found, Unreadable(3, f"pin={secret}", f"no {secret}")]
 
 
+def everywhere(text):
+    """Messages with the text in every field, also where another is expected, and in each state of
+    a call.
+    """
+    return [*every_field(text), *marked(lambda what: text)]
+
+
 def test_every_field_of_every_message_is_searched():
-    entries = every_field(SECRET)
+    entries = everywhere(SECRET)
     assert {type(entry) for entry in entries} >= set(MESSAGES)
     assert_gone(SECRET, outputs(entries, ["pin"], {"note": SECRET, "instructions": SECRET}))
 

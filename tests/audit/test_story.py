@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.audit.test_audit import steps, text_in, to_text
-from think_agent import Agent, NothingDone, ScriptedModel, Verdict, tool
-from think_agent.audit import report, to_html, to_json_report, words
+from tests.audit.forms import in_each_form, steps, text_in
+from tests.support.agents import agent, look
+from think_agent import NothingDone, Verdict, tool
+from think_agent.audit import report, to_html, words
 from think_agent.audit.report import Note
 from think_agent.messages import (
     Assistant,
@@ -21,17 +22,10 @@ from think_agent.messages import (
 )
 from think_agent.testing import call, think
 
-PLAIN = {"force": "never", "silence": "accept"}
+PAY = ToolCall("a", "pay", {"cents": 1})
+ASKS = Assistant(tool_calls=(PAY,))
 CRASHED = "the run stopped during this call: it may have happened"
 AGAIN = "RUN AGAIN, though it was started before and did not return"
-
-
-def in_each_form(messages, **options):
-    """The report, and its three forms: page (what happened to its calls), text, JSON."""
-    made = report(messages, **options)
-    page = text_in(to_html(made))
-    happened = page.partition("What happened")[2] or page
-    return made, (happened, to_text(made), json.dumps(to_json_report(made)))
 
 
 def events(made, name):
@@ -41,51 +35,39 @@ def events(made, name):
 
 
 def in_order(text, *parts):
-    places = [text.find(part) for part in parts]
+    told = text.partition("What happened")[2] or text  # on the page, warnings come before
+    places = [told.find(part) for part in parts]
     assert -1 not in places, parts[places.index(-1)]
     assert places == sorted(places)
 
 
-def crashing(tmp_path, pay, replies, approvers):
-    """A run whose process dies inside `pay`, and is then resumed."""
-    path = tmp_path / "run.jsonl"
-
-    def agent(by, replies):
-        def approve(asked):
-            return Verdict("yes", by=by, reason=f"says {by}")
-
-        return Agent(ScriptedModel(replies), [pay], approve=approve, **PLAIN)
-
-    with pytest.raises(KeyboardInterrupt):
-        agent(approvers[0], replies).run("Pay the rent", transcript=path)
-    return agent(approvers[1], replies[1:]).resume(path)
-
-
-def payment(*, deaths=1, **options):
+def test_a_double_payment_after_a_crash_is_the_first_warning(tmp_path):
     paid = []
 
-    @tool(**options)
+    @tool(needs_approval=True)
     def pay(cents: int) -> str:
         """Pay."""
         paid.append(cents)
-        if len(paid) <= deaths:
+        if len(paid) == 1:
             raise KeyboardInterrupt
         return "paid"
 
-    return pay, paid
+    def desk(by):
+        verdict = Verdict("yes", by=by, reason=f"says {by}")
+        replies = (think("due"), call("pay", cents=58000)), "Paid."
+        return agent(*replies, tools=[pay], approve=lambda asked: verdict)
 
-
-def test_a_double_payment_after_a_crash_is_the_first_warning(tmp_path):
-    pay, paid = payment(needs_approval=True)
-    replies = [(think("due"), call("pay", cents=58000)), "Paid."]
-    outcome = crashing(tmp_path, pay, replies, ["Ada", "Bob"])
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        desk("Ada").run("Pay the rent", transcript=path)
+    outcome = desk("Bob").resume(path)
     assert paid == [58000, 58000]
     made, forms = in_each_form(outcome.transcript)
     story = ["approved by Ada: says Ada", "started", CRASHED, "approved by Bob: says Bob", AGAIN]
     assert events(made, "pay") == [[*story, "done"]]
-    for text in forms:
+    for text in forms.values():
         in_order(text, *story)
-    lines = forms[1].splitlines()
+    lines = forms["text"].splitlines()
     shown = ["! started", f"! {CRASHED}", f"! {AGAIN}"]
     assert [sum(part in line for line in lines) for part in shown] == [1, 1, 1]  # each once
     page = to_html(made)
@@ -94,23 +76,12 @@ def test_a_double_payment_after_a_crash_is_the_first_warning(tmp_path):
     assert (1, AGAIN) in list(made.warnings)
 
 
-def test_a_repeat_under_the_same_key_is_shown_too(tmp_path):
-    paid = []
-
-    @tool
-    def pay(cents: int, idempotency_key: str) -> str:
-        """Pay."""
-        paid.append(idempotency_key)
-        if len(paid) == 1:
-            raise KeyboardInterrupt
-        return "paid"
-
-    replies = [(think("due"), call("pay", cents=58000)), "Paid."]
-    _, forms = in_each_form(crashing(tmp_path, pay, replies, ["", ""]).transcript)
-    [key] = set(paid)
-    again = f"RUN AGAIN under the idempotency key {key}, though it was started before"
-    for text in forms:
-        in_order(text, f"started under the idempotency key {key}", CRASHED, again)
+def test_a_repeat_under_the_same_key_is_shown_too():
+    twice = [Started("a", "pay", "K7")] * 2
+    _, forms = in_each_form([User("Pay"), ASKS, *twice, ToolResult("a", "pay", "paid")])
+    again = "RUN AGAIN under the idempotency key K7, though it was started before"
+    for text in forms.values():
+        in_order(text, "started under the idempotency key K7", CRASHED, again)
 
 
 def test_a_retry_of_a_call_that_did_not_return_is_a_repeat():
@@ -124,32 +95,25 @@ def test_a_retry_of_a_call_that_did_not_return_is_a_repeat():
         """Book."""
         raise NothingDone("closed")
 
-    replies = [call("pay", cents=1), call("pay", cents=1), call("book", cents=1)]
-    agent = Agent(
-        ScriptedModel([*replies, call("book", cents=1), "No."]),
-        [pay, book],
-        force="never",
-        patience=9,
-    )
-    made, forms = in_each_form(agent.run("Pay").transcript)
+    pays = [call("pay", cents=1)] * 2
+    books = [call("book", cents=1)] * 2
+    careful = agent(*pays, *books, "No.", tools=[pay, book], patience=9)
+    made = report(careful.run("Pay").transcript)
     first, second = events(made, "pay")
     assert first == ["started", "it did not return: it may have happened"]
     assert second == ["refused: the same call may have happened before"]
     assert events(made, "book") == [["started", "failed"]] * 2  # nothing was done, so nothing twice
-    agent = Agent(
-        ScriptedModel([*replies[:2], "No."]), [pay], force="never", approve=lambda asked: True
-    )
-    made, forms = in_each_form(agent.run("Pay").transcript)
+    asks = agent(*pays, "No.", tools=[pay], approve=lambda asked: True)
+    made, forms = in_each_form(asks.run("Pay").transcript)
     assert events(made, "pay")[1][1] == AGAIN
     assert made.figures["failed"] == 2
-    assert all(AGAIN in text for text in forms)
+    assert all(AGAIN in text for text in forms.values())
 
 
 def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
-    pay = ToolCall("a", "pay", {"cents": 1})
     messages = [
         User("Pay"),
-        Assistant(tool_calls=tuple(replace(pay, id=id) for id in "abcd")),
+        Assistant(tool_calls=tuple(replace(PAY, id=id) for id in "abcd")),
         Verdict("no", "a", "not today", "Ada"),
         ToolResult("a", "pay", "error: no", True, "person"),
         Verdict("yes", "b", "", "Bob", {"cents": 2}, edited=True),
@@ -174,18 +138,17 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
     ]
     assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"), "verdict")
     edited = "approved with other arguments by Bob"
-    for text in forms:
+    for text in forms.values():
         in_order(text, "denied by Ada: not today", edited, "pay(cents=2)", CRASHED)
     page = text_in(to_html(made))
     assert "pay 2 cents → ok" in page  # what ran, not what was asked for
 
 
 def test_a_crash_is_told_of_a_call_that_was_started_with_other_arguments():
-    pay = ToolCall("a", "pay", {"cents": 1})
     started = Started("a", "pay", arguments={"cents": 2})
-    made, forms = in_each_form([User("Pay"), Assistant(tool_calls=(pay,)), started])
+    made, forms = in_each_form([User("Pay"), ASKS, started])
     assert events(made, "pay") == [["started", "with other arguments: pay(cents=2)", CRASHED]]
-    for text in forms:
+    for text in forms.values():
         in_order(text, "with other arguments: pay(cents=2)", CRASHED)
 
 
@@ -194,7 +157,7 @@ def test_a_call_that_waits_for_a_person_is_not_called_not_run():
     def pay(dollars: int) -> str:
         """Pay."""
 
-    desk = Agent(ScriptedModel([(call("pay", dollars=5), call("pay", dollars=6))]), [pay], **PLAIN)
+    desk = agent((call("pay", dollars=5), call("pay", dollars=6)), tools=[pay])
     made = report(desk.run("Pay both").transcript)
     statuses = [one.status for step in steps(made) for one in step.calls]
     assert statuses == ["waits", "not run"]
@@ -208,12 +171,12 @@ def test_each_check_is_shown_and_an_unmet_one_is_a_warning():
         Checked("in_books"),
         Checked("mailed", "no mail"),
     ]
-    made, (page, text, data) = in_each_form([*messages, Ended("unmet")])
+    made, forms = in_each_form([*messages, Ended("unmet")])
     assert made.turns[0].exit == "unmet"
-    for form in (page, text):
+    in_order(forms.pop("json"), "in books", "mailed: no mail")
+    for form in forms.values():
         in_order(form, "✗ NOT MET · missing: no mail")
         in_order(form.partition("NOT MET")[2] + form, "✓ in books", "✗ mailed: no mail")
-    in_order(data, "in books", "mailed: no mail")
     assert list(made.warnings) == [(None, "mailed: no mail")]
 
 
@@ -223,7 +186,7 @@ def test_a_run_that_stopped_at_an_unmet_check_is_not_called_done():
     for messages in (said, [*said, Ended("unmet", "Paid."), ToolResult("x", "pay", "stray")]):
         made, forms = in_each_form(messages)
         assert made.turns[0].exit is None
-        for form in forms:
+        for form in forms.values():
             assert "✓" not in form
             assert "bill 2 is open" in form
     assert report([*said, Ended("unmet", "Paid.")]).turns[0].exit == "unmet"
@@ -235,8 +198,10 @@ def test_an_ending_stays_in_the_story_if_the_run_goes_on():
         [*messages, User("go on", "nudge"), Assistant("Whole."), Ended("silence")]
     )
     assert [turn.exit for turn in made.turns] == ["silence"]
-    for text in forms[:2]:
-        in_order(text, "The run ended here, and was taken up again: ✗ cut off", "Whole.")
+    del forms["json"]
+    for text in forms.values():
+        again = "The run ended here, and was taken up again: ✗ cut off"
+        in_order(text, "Half", again, "the kit said (nudge): go on", "Whole.")
 
 
 TOOLS = [{"name": "look", "read_only": True}, {"name": "pay"}]
@@ -261,32 +226,11 @@ def test_a_decision_changes_something(header, guarded, started, decisions):
     assert found == decisions
 
 
-def test_a_carried_thought_is_everywhere():
-    """Once it was in the page alone."""
-    pay, _ = payment(deaths=0, think_first=True)
-    replies = [
-        think("First, a plan."),
-        call("pay", cents=1, thought="It is due."),
-        think("Paid.", should_continue=False),
-        "Paid.",
-    ]
-    outcome = Agent(ScriptedModel(replies), [pay], carry=True, **PLAIN).run("Pay")
-    assert outcome.thoughts == ("First, a plan.", "It is due.", "Paid.")
-    made = report(outcome.transcript)
-    page = to_html(made)
-    for form in (page, to_text(made), json.dumps(to_json_report(made))):
-        assert "It is due." in form
-    assert "carried by the call" in page
-
-
 def test_how_thoughts_came_about_is_counted_and_shown():
-    thought = think("a plan")
-    forced = [thought, call("pay", cents=1), "Paid."]
-    pay, _ = payment(deaths=0)
-    made = report(Agent(ScriptedModel(forced), [pay], silence="accept").run("Pay").transcript)
-    assert made.figures["came_about"] == {"forced": 1}
-    made = report(Agent(ScriptedModel(forced[1:]), [pay], **PLAIN).run("Pay").transcript)
-    assert made.figures["came_about"] == {"none": 1}
+    replies = [think("a plan"), call("look", item="tea"), "89 $"]
+    for force, said, how in [("first", replies, "forced"), ("never", replies[1:], "none")]:
+        outcome = agent(*said, tools=[look], force=force).run("Tea?")
+        assert report(outcome.transcript).figures["came_about"] == {how: 1}
     text = words.behind({"forced": 2, "none": 1, "gated": 3})
     assert text == "2 forced by tool choice, 1 behind none, 3 gated"
 

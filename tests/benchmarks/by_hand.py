@@ -13,8 +13,6 @@ holds COUNT conversations, at once if there are several.
 """
 
 import json
-import sys
-import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, ClassVar
 
@@ -25,13 +23,14 @@ from tests.benchmarks.conversation import (
     MODEL,
     REQUEST,
     TOOLS,
-    at_once,
+    hold,
 )
 
 Json = dict[str, Any]
 Called = tuple[str, str, Json]  # id, name, arguments
+Done = list[tuple[str, str, str]]  # id, name, result
 Read = tuple[list[Any], list[Called], Any]  # what goes back, the calls, the text
-Loop = Generator[Json, Any, str]
+Loop = Generator[Json | str, Any, None]  # of bodies, and at the end the answer
 
 USER = {"role": "user", "content": REQUEST}
 SYSTEM = {"role": "system", "content": INSTRUCTIONS}
@@ -63,11 +62,11 @@ class Chat:
         calls = [(id, f.name, json.loads(f.arguments)) for id, f in made]
         return [message], calls, message.content
 
-    def results(self, done: list[Called]) -> list[Any]:
-        return [
-            {"role": "tool", "tool_call_id": id, "content": act(name, arguments)}
-            for id, name, arguments in done
-        ]
+    def results(self, done: Done) -> list[Json]:
+        return [self.result(*each) for each in done]
+
+    def result(self, id: str, name: str, text: str) -> Json:
+        return {"role": "tool", "tool_call_id": id, "content": text}
 
 
 class Responses(Chat):
@@ -95,11 +94,8 @@ class Responses(Chat):
         calls = [(item.call_id, item.name, json.loads(item.arguments)) for item in made]
         return response.output, calls, response.output_text
 
-    def results(self, done: list[Called]) -> list[Any]:
-        return [
-            {"type": "function_call_output", "call_id": id, "output": act(name, arguments)}
-            for id, name, arguments in done
-        ]
+    def result(self, id: str, name: str, text: str) -> Json:
+        return {"type": "function_call_output", "call_id": id, "output": text}
 
 
 class Anthropic(Chat):
@@ -124,12 +120,11 @@ class Anthropic(Chat):
         calls = [(block.id, block.name, block.input) for block in made]
         return [{"role": "assistant", "content": content}], calls, getattr(content[0], "text", "")
 
-    def results(self, done: list[Called]) -> list[Any]:
-        content = [
-            {"type": "tool_result", "tool_use_id": id, "content": act(name, arguments)}
-            for id, name, arguments in done
-        ]
-        return [{"role": "user", "content": content}]
+    def results(self, done: Done) -> list[Json]:
+        return [{"role": "user", "content": super().results(done)}]
+
+    def result(self, id: str, name: str, text: str) -> Json:
+        return {"type": "tool_result", "tool_use_id": id, "content": text}
 
 
 class Ollama(Chat):
@@ -150,11 +145,8 @@ class Ollama(Chat):
         made = (call.function for call in message.tool_calls or ())
         return [message], [("", f.name, f.arguments) for f in made], message.content
 
-    def results(self, done: list[Called]) -> list[Any]:
-        return [
-            {"role": "tool", "tool_name": name, "content": act(name, arguments)}
-            for _, name, arguments in done
-        ]
+    def result(self, id: str, name: str, text: str) -> Json:
+        return {"role": "tool", "tool_name": name, "content": text}
 
 
 class Gemini(Chat):
@@ -165,14 +157,7 @@ class Gemini(Chat):
     last: ClassVar[Json] = {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}
 
     def body(self) -> Json:
-        tools = [
-            {
-                "name": t["name"],
-                "description": t["description"],
-                "parametersJsonSchema": t["parameters"],
-            }
-            for t in TOOLS
-        ]
+        tools = [with_schema_as("parametersJsonSchema", tool) for tool in TOOLS]
         return {
             "contents": [{"role": "user", "parts": [{"text": REQUEST}]}],
             "systemInstruction": {"parts": [{"text": INSTRUCTIONS}]},
@@ -189,13 +174,12 @@ class Gemini(Chat):
         calls = [(call.id, call.name, call.args) for call in response.function_calls or ()]
         return [response.candidates[0].content], calls, None if calls else response.text
 
-    def results(self, done: list[Called]) -> list[Any]:
-        answers = [(id, name, {"output": act(name, arguments)}) for id, name, arguments in done]
-        parts = [
-            {"functionResponse": {"id": id, "name": name, "response": answer}}
-            for id, name, answer in answers
-        ]
-        return [{"role": "user", "parts": parts}]
+    def results(self, done: Done) -> list[Json]:
+        return [{"role": "user", "parts": super().results(done)}]
+
+    def result(self, id: str, name: str, text: str) -> Json:
+        answer = {"id": id, "name": name, "response": {"output": text}}
+        return {"functionResponse": answer}
 
 
 PROTOCOLS: dict[str, type[Chat]] = {
@@ -218,12 +202,12 @@ def conversation(protocol: Chat, read: Callable[[Any], Read]) -> Loop:
         response = yield {**body, **choice}
         items, calls, text = read(response)
         if not calls:
-            return str(text)
-        body[protocol.history] = [*body[protocol.history], *items, *protocol.results(calls)]
-        leaves = any(
-            name == "think" and given["should_continue"] == "false" for _, name, given in calls
-        )
-        choice = protocol.last if leaves else {}
+            yield str(text)
+            return
+        done = [(id, name, act(name, arguments)) for id, name, arguments in calls]
+        body[protocol.history] = [*body[protocol.history], *items, *protocol.results(done)]
+        signals = [arguments.get("should_continue") for _, _, arguments in calls]
+        choice = protocol.last if "false" in signals else {}
 
 
 def sender(side: str, provider: str, url: str, *, waits: bool) -> tuple[Any, Callable[[Any], Any]]:
@@ -295,41 +279,33 @@ def started(side: str, provider: str) -> Loop:
     return conversation(protocol, protocol.read_typed if side == "typed" else protocol.read)
 
 
-def talker(side: str, provider: str, url: str) -> Callable[[], str]:
+def talker(side: str, provider: str, url: str) -> Callable[[], Json | str]:
     """Holds one conversation at each call; the client stays."""
     send, parse = sender(side, provider, url, waits=False)
 
-    def talk() -> str:
-        loop, response = started(side, provider), None
-        while True:
-            try:
-                body = loop.send(response)
-            except StopIteration as end:
-                return str(end.value)
-            response = parse(send(**body))
+    def talk() -> Json | str:
+        loop = started(side, provider)
+        step = next(loop)
+        while isinstance(step, dict):
+            step = loop.send(parse(send(**step)))
+        return step
 
     return talk
 
 
-def async_talker(side: str, provider: str, url: str) -> Callable[[], Awaitable[str]]:
+def async_talker(side: str, provider: str, url: str) -> Callable[[], Awaitable[Json | str]]:
     """`talker`, on the async client."""
     send, parse = sender(side, provider, url, waits=True)
 
-    async def talk() -> str:
-        loop, response = started(side, provider), None
-        while True:
-            try:
-                body = loop.send(response)
-            except StopIteration as end:
-                return str(end.value)
-            response = parse(await send(**body))
+    async def talk() -> Json | str:
+        loop = started(side, provider)
+        step = next(loop)
+        while isinstance(step, dict):
+            step = loop.send(parse(await send(**step)))
+        return step
 
     return talk
 
 
 if __name__ == "__main__":
-    *which, count = sys.argv[1:]
-    start = time.perf_counter()
-    talk = talker(*which)
-    print(time.perf_counter() - start)
-    talk() if count == "1" else at_once(lambda: async_talker(*which), int(count))
+    hold(talker, async_talker)

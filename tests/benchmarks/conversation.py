@@ -3,7 +3,9 @@
 Nothing is imported but the standard library, so that the loop by hand starts as light as it can.
 """
 
-from collections.abc import Awaitable, Callable
+import sys
+import time
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -82,12 +84,23 @@ THINK: dict[str, Any] = {  # the full pattern, in as many words as one writes by
 TOOLS = [THINK, *ACTIONS]
 
 
-def at_once(talker: Callable[[], Callable[[], Awaitable[str]]], count: int) -> None:
-    """`count` conversations on one event loop with new clients: connecting is a part of it."""
+def hold(talker: Callable[..., Any], async_talker: Callable[..., Any]) -> None:
+    """The command line of a side: SIDE PROVIDER URL COUNT. Prints the seconds that its imports and
+    its client take. Several conversations are held on one event loop with new clients: connecting
+    is a part of it.
+    """
+    *which, count = sys.argv[1:]
+    start = time.perf_counter()
+    talk = talker(*which)
+    print(time.perf_counter() - start)
+    if count == "1":
+        talk()
+        return
     import asyncio
 
-    async def talk() -> None:
-        talk = talker()
-        assert await asyncio.gather(*(talk() for _ in range(count))) == [ANSWER] * count
+    async def talk_at_once() -> None:
+        talk = async_talker(*which)
+        answers = await asyncio.gather(*(talk() for _ in range(int(count))))
+        assert set(answers) == {ANSWER}
 
-    asyncio.run(talk())
+    asyncio.run(talk_at_once())

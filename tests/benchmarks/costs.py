@@ -8,7 +8,6 @@ Rule 2: each side does the same work: the refund desk in three turns, and one tu
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,9 @@ from tests.benchmarks.caches import (
     least,
     size_of,
 )
-from tests.servers import Brain, ProviderServer, serve
+from tests.servers import Brain, serve
 from tests.servers.anthropic import without_marks
+from tests.support.agents import of_kind
 from tests.support.providers import SPEAKS, carrying, model_of
 from think_agent import (
     Agent,
@@ -81,12 +81,13 @@ def file_script(request: Request) -> Assistant:
     has_thought = isinstance(last, ToolResult) and last.name == "think"
     can_think = any(tool.name == "think" for tool in request.tools)
     is_over = len(done) == FILES
+    answer = Assistant(f"All {FILES} files are read. {TEXT[:200]}")
     if request.tool_choice == "none":
-        return Assistant(f"All {FILES} files are read. {TEXT[:200]}")
+        return answer
     if isinstance(request.tool_choice, Force):
         return _thinking(len(done), is_over)
     if is_over and not can_think:
-        return Assistant(f"All {FILES} files are read. {TEXT[:200]}")
+        return answer
     if can_think and (is_over or (len(done) % 5 == 0 and not has_thought)):
         return _thinking(len(done), is_over)
     return _calling("read_file", {"number": len(done) + 1})
@@ -159,32 +160,24 @@ SIDES = (
 # The requests and replies, and what they cost.
 
 
-@contextmanager
-def serving(provider: str, script: Brain, **options: Any) -> Iterator[tuple[ProviderServer, Model]]:
-    with serve(SPEAKS[provider][0](), script) as server:
-        yield server, model_of(provider, server, PROVIDERS[provider].model, **options)
-
-
 def played(
     provider: str, job: Job, side: Side, **options: Any
 ) -> tuple[list[Call], Sequence[Message]]:
     """The calls of a job, and its transcript. `options` are the provider's."""
     script = job.scripts.get(side.name, job.script)
-    with serving(provider, speaking(script, side.dialect), **options) as (server, model):
+    with serve(SPEAKS[provider][0](), speaking(script, side.dialect)) as server:
+        model = model_of(provider, server, PROVIDERS[provider].model, **options)
         agent = job.agent(in_dialect(model, side.dialect), **side.how)
         transcript: Sequence[Message] = ()
         for text in job.requests:
             transcript = agent.run(text, transcript=transcript).transcript
-        bodies = list(server.requests)
-    replies = [message for message in transcript if isinstance(message, Assistant)]
-    generated = [_generated(reply) for reply in replies]
-    return list(zip(bodies, generated, strict=True)), transcript
+    generated = [_generated(reply) for reply in of_kind(transcript, Assistant)]
+    return list(zip(server.requests, generated, strict=True)), transcript
 
 
 def _generated(reply: Assistant) -> int:
-    return len(reply.text) + sum(
-        len(call.name) + size_of(call.arguments) for call in reply.tool_calls
-    )
+    calls = [len(call.name) + size_of(call.arguments) for call in reply.tool_calls]
+    return len(reply.text) + sum(calls)
 
 
 HEAD = (
@@ -199,17 +192,18 @@ def sized(rules: Rules) -> list[Rules]:
 
 
 def cost_table(*rows: tuple[str, str, Rules, list[Call]]) -> str:
-    """A row of costs for each: its name, the provider, its rules, the calls."""
-    return "\n".join([HEAD, *(cost_row(*row) for row in rows)])
-
-
-def cost_row(name: str, provider: str, rules: Rules, calls: list[Call]) -> str:
-    """A row with the range over the size of a token, and the limit of any cache."""
-    cut = CUT[provider]
-    bills = [bill_of(each, cut, calls) for each in sized(rules)]
-    limits = [least(each, cut, calls) for each in sized(rules)]
-    limit = between(limits, lambda bill: f"{bill.units(rules):,.0f}")
-    return f"{bills_row(name, rules, bills)} {limit} | {between(limits, price(rules))} |"
+    """A row of costs for each (its name, the provider, its rules, the calls), with the range over
+    the size of a token, and the limit of any cache.
+    """
+    lines = [HEAD]
+    for name, provider, rules, calls in rows:
+        cut = CUT[provider]
+        bills = [bill_of(each, cut, calls) for each in sized(rules)]
+        limits = [least(each, cut, calls) for each in sized(rules)]
+        limit = between(limits, lambda bill, of=rules: f"{bill.units(of):,.0f}")
+        dollars = between(limits, price(rules))
+        lines.append(f"{bills_row(name, rules, bills)} {limit} | {dollars} |")
+    return "\n".join(lines)
 
 
 def bills_row(name: str, rules: Rules, bills: list[Bill]) -> str:
@@ -282,19 +276,16 @@ def minimums() -> str:
 
 def stumbling(request: Request) -> Assistant:
     """The desk's script, but it stops once although its thought says that there is more to do."""
-    asked = [m for m in request.messages if isinstance(m, User) and m.kind != "person"]
-    results = [m for m in request.messages if isinstance(m, ToolResult)]
+    asked = [said for said in of_kind(request.messages, User) if said.kind != "person"]
+    results = of_kind(request.messages, ToolResult)
     heard = replace(request, messages=[m for m in request.messages if m not in asked])
     last = results[-1] if results else None
-    if last and last.name == "lookup_order" and not _was_silent(request):
+    was_silent = any(not reply.tool_calls for reply in of_kind(request.messages, Assistant))
+    if last and last.name == "lookup_order" and not was_silent:
         return Assistant("I have found the order. Now let me check it against the policy.")
     if isinstance(request.messages[-1], User) and results:
         return _calling("check_refund_policy", {"order_id": ORDERS[0]})
     return desk_script(heard)
-
-
-def _was_silent(request: Request) -> bool:
-    return any(isinstance(m, Assistant) and not m.tool_calls for m in request.messages)
 
 
 def cause_of(body: Json, before: Message) -> str:
@@ -338,11 +329,13 @@ def extras(provider: str) -> str:
 
 def _before_replies(transcript: Sequence[Message]) -> list[Message]:
     """The last message that the model read before each reply."""
-    before: list[Message] = []
-    for number, message in enumerate(transcript):
+    before = []
+    read = transcript[0]
+    for message in transcript:
         if isinstance(message, Assistant):
-            read = [m for m in transcript[:number] if isinstance(m, User | ToolResult)]
-            before.append(read[-1])
+            before.append(read)
+        elif isinstance(message, User | ToolResult):
+            read = message
     return before
 
 
@@ -407,7 +400,9 @@ def thought_line() -> str:
     for job in (DESK, THIRTY):
         plain, _ = played("anthropic", job, SIDES[0])
         thinking, transcript = played("anthropic", job, SIDES[2])
-        thoughts = _thoughts(transcript)
+        replies = of_kind(transcript, Assistant)
+        calls = [call.name for reply in replies for call in reply.tool_calls]
+        thoughts = calls.count("think")
         for each in sized(rules):
             more = bill_of(each, cut, thinking).dollars(each) or 0
             more -= bill_of(each, cut, plain).dollars(each) or 0
@@ -417,11 +412,6 @@ def thought_line() -> str:
         f"{rules.model}: that is how much more the default costs than the loop without thoughts, "
         "in both jobs and with both sizes of a token."
     )
-
-
-def _thoughts(transcript: Sequence[Message]) -> int:
-    replies = [message for message in transcript if isinstance(message, Assistant)]
-    return sum(call.name == "think" for reply in replies for call in reply.tool_calls)
 
 
 def page() -> str:

@@ -1,12 +1,10 @@
 """Our side of the benchmark: the same conversation with an Agent.
 
-`python -m tests.benchmarks.kit PROVIDER URL COUNT` prints the seconds that the imports took, and
-holds COUNT conversations, at once if there are several.
+`python -m tests.benchmarks.kit kit PROVIDER URL COUNT` prints the seconds of the imports and holds
+COUNT conversations, at once if there are several.
 """
 
 import functools
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +14,7 @@ from tests.benchmarks.conversation import (
     KEY,
     MODEL,
     REQUEST,
-    at_once,
+    hold,
 )
 
 
@@ -46,13 +44,13 @@ def waiting(function: Callable[..., Any]) -> Callable[..., Any]:
     return wait
 
 
-def talker(provider: str, url: str) -> Callable[[], str]:
+def talker(side: str, provider: str, url: str) -> Callable[[], str]:
     """Holds one conversation at each call; the agent stays."""
     agent = agent_for(provider, url, waits=False)
     return lambda: str(agent.run(REQUEST).answer)
 
 
-def async_talker(provider: str, url: str) -> Callable[[], Awaitable[str]]:
+def async_talker(side: str, provider: str, url: str) -> Callable[[], Awaitable[str]]:
     """`talker`, for an event loop."""
     agent = agent_for(provider, url, waits=True)
 
@@ -63,8 +61,4 @@ def async_talker(provider: str, url: str) -> Callable[[], Awaitable[str]]:
 
 
 if __name__ == "__main__":
-    *which, count = sys.argv[1:]
-    start = time.perf_counter()
-    talk = talker(*which)
-    print(time.perf_counter() - start)
-    talk() if count == "1" else at_once(lambda: async_talker(*which), int(count))
+    hold(talker, async_talker)

@@ -11,7 +11,6 @@ that were not in its cache. It prints its figures with the date. A Modelfile wit
 import argparse
 import re
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,8 +59,10 @@ def script(mark: str) -> list[Request]:
             choice = "none"
         elif isinstance(talk[at - 1], User):
             choice = Force("think")
-        request = Request(talk[:at], TOOLS, tool_choice=choice, system=mark + POLICY)
-        requests.append(replace(request, max_output_tokens=1))
+        request = Request(
+            talk[:at], TOOLS, tool_choice=choice, system=mark + POLICY, max_output_tokens=1
+        )
+        requests.append(request)
     return requests
 
 

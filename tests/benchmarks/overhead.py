@@ -90,9 +90,9 @@ def cold(
 def one_process(side: str, provider: str, url: str, count: int) -> dict[str, float]:
     asked(url)
     start = time.perf_counter()
-    words = ["kit"] if side == "kit" else ["by_hand", side]
-    which = [*words[1:], provider, url, str(count)]
-    command = [sys.executable, "-m", f"tests.benchmarks.{words[0]}", *which]
+    module = "kit" if side == "kit" else "by_hand"
+    which = [f"tests.benchmarks.{module}", side, provider, url, str(count)]
+    command = [sys.executable, "-m", *which]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=AS_A_USER) as child:
         assert child.stdout
         imports = float(child.stdout.read())

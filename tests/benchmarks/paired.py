@@ -20,16 +20,7 @@ from tests.benchmarks.overhead import SIDES
 EACH = 4  # conversations at a stretch
 
 
-def talker(side: str, provider: str, url: str) -> Any:
-    """Holds one conversation at each call."""
-    return kit.talker(provider, url) if side == "kit" else by_hand.talker(side, provider, url)
-
-
-def async_talker(side: str, provider: str, url: str) -> Any:
-    """`talker`, for an event loop."""
-    if side == "kit":
-        return kit.async_talker(provider, url)
-    return by_hand.async_talker(side, provider, url)
+MODULES: dict[str, Any] = dict.fromkeys(SIDES, by_hand) | {"kit": kit}
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -53,12 +44,12 @@ def by_turns(works: dict[str, Callable[[], object]], rounds: int) -> list[dict[s
 def main() -> None:
     provider, url, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
     measured: dict[str, Any] = {}
-    works = {side: talker(side, provider, url) for side in SIDES}
+    works = {side: MODULES[side].talker(side, provider, url) for side in SIDES}
     assert {work() for work in works.values()} == {ANSWER}
     measured["cpu"] = by_turns(works, rounds)
 
     with asyncio.Runner() as runner:
-        talkers = {side: async_talker(side, provider, url) for side in SIDES}
+        talkers = {side: MODULES[side].async_talker(side, provider, url) for side in SIDES}
         works = {side: lambda talk=talk: runner.run(talk()) for side, talk in talkers.items()}
         assert {work() for work in works.values()} == {ANSWER}
         measured["async cpu"] = by_turns(works, rounds)

@@ -53,12 +53,12 @@ def agent_that_pays(times=1, calls=(), **settings) -> Agent:
     return Agent(ScriptedModel(replies), [pay, ship], **settings)
 
 
-def asked(*answers, interrupted=False, width=60, view=(), times=1, **settings):
+def asked(*answers, interrupted=False, view=(), times=1, **settings):
     """What is shown when `pay` waits for a person, so many times in a reply, who gives these
     answers; and the verdicts.
     """
     out = io.StringIO()
-    shown = RunView(console_into(out, terminal=True, width=width), **dict(view))
+    shown = RunView(console_into(out, terminal=True, width=200), **dict(view))
     transcript = ()
     with patch("sys.stdin", Typed(*answers, interrupted=interrupted)), redirect_stdout(out):
         try:
@@ -72,7 +72,7 @@ def asked(*answers, interrupted=False, width=60, view=(), times=1, **settings):
 
 @pytest.mark.parametrize("view", [{}, {"thoughts": False}])
 def test_the_call_and_the_thought_are_on_the_screen_once(view):
-    screen, _ = asked("q", width=200, view=view)
+    screen, _ = asked("q", view=view)
     assert screen.count("Run pay?") == 1
     assert screen.count("pay(") == view.get("thoughts", True)
     assert screen.count("Broken, so pay.") == 1
@@ -106,7 +106,7 @@ def test_a_later_decision_is_offered_only_where_a_file_keeps_the_run(tmp_path, c
 
 
 def test_of_several_calls_the_waiting_one_is_just_above_its_question():
-    screen, _ = asked("y", "n late", "q", width=200, times=3)
+    screen, _ = asked("y", "n late", "q", times=3)
     screen = screen.replace("⠋ 0 s", "")
     asked_before = re.findall(r"pay\(.*\)\s+order_id: .*\s+dollars: (\d+)\s+Run pay\?", screen)
     assert asked_before == ["580", "581", "582"]
@@ -114,12 +114,12 @@ def test_of_several_calls_the_waiting_one_is_just_above_its_question():
 
 
 def test_a_stop_is_shown_once_and_in_quiet_mode_as_the_answer():
-    screen, _ = asked(width=200)
+    screen, _ = asked()
     assert screen.lower().count("stopped") == 1
     assert re.search("^ ⚑ stopped", screen, re.MULTILINE)  # on a line of its own
     assert "The input ended." in screen
     assert "(Nothing more was run.)" in screen
-    quiet, _ = asked(width=200, view={"quiet": True})
+    quiet, _ = asked(view={"quiet": True})
     assert "Stopped by " in quiet
 
 
@@ -130,8 +130,7 @@ def test_an_unknown_key_is_asked_again_and_a_no_has_a_reason():
 
 
 def test_an_edit_starts_from_the_present_value_and_an_empty_line_keeps_it():
-    screen, verdicts = asked("e", "ORD-1", "290", "e", "", "", "y", "q", width=200)
-    assert "dollars: " in screen
+    screen, verdicts = asked("e", "ORD-1", "290", "e", "", "", "y", "q")
     cards = re.findall(r'order_id: "ORD-1"\s+dollars: 290\s+Run pay\?', screen)
     assert len(cards) == 2
     assert verdicts[0].arguments == {"order_id": "ORD-1", "dollars": 290}
@@ -139,7 +138,7 @@ def test_an_edit_starts_from_the_present_value_and_an_empty_line_keeps_it():
 
 def test_a_default_is_recorded_only_where_the_person_changes_it():
     ships = [call("ship", order_id="ORD-1")]
-    screen, verdicts = asked("e", "", "", "y", "q", width=200, calls=ships)
+    screen, verdicts = asked("e", "", "", "y", "q", calls=ships)
     assert re.search(r'order_id: "ORD-1"\s+boxes: 1\s+Run ship\?', screen)
     assert verdicts[0].arguments == {"order_id": "ORD-1"}
     _, verdicts = asked("e", "", "2", "y", "q", calls=ships)
@@ -148,7 +147,7 @@ def test_a_default_is_recorded_only_where_the_person_changes_it():
 
 def test_an_invalid_edit_is_asked_again_and_can_be_corrected():
     answers = ["e", "ORD-1", "a lot", "y", "e", "ORD-1", "290", "y", "q"]
-    screen, verdicts = asked(*answers, width=200)
+    screen, verdicts = asked(*answers)
     assert "That edit does not fit: bad arguments for pay: dollars" in screen
     assert len(verdicts) == 3
     assert "paid 290 for ORD-1" in screen
@@ -288,36 +287,26 @@ def advised(screen: str) -> list[str]:
     return shlex.split(advice.splitlines()[0])
 
 
-def test_the_command_that_a_stopped_run_prints_resumes_it(tmp_path):
-    kept, db = tmp_path / "a b.jsonl", tmp_path / "shop.db"
-    flags = ["--provider", "offline", "--db", str(db), "--approve", "ask", "--no-stream"]
-    words = ["-m", "demos.refund", "ORD-004", *flags, "--transcript", str(kept)]
+@pytest.mark.parametrize("shop", ["a b.shop.db", "own.db"], ids=["its own shop", "a named shop"])
+def test_the_command_that_a_stopped_run_prints_resumes_it(tmp_path, shop):
+    """A shop that no flag names lies beside the transcript, with what was booked before Ctrl-C."""
+    kept, db = tmp_path / "a b.jsonl", tmp_path / shop
+    flags = ["--provider", "offline", "--approve", "ask", "--no-stream"]
+    if shop == "own.db":
+        flags += ["--db", str(db)]
+    words = ["-m", "demos.refund", "ORD-001 and ORD-004", *flags, "--transcript", str(kept)]
     screen, code, _ = in_a_terminal(words, "another day")
     assert code == 130
     assert "Stopped. Done so far:" in text_of(screen)
     again = advised(screen)
     assert again[:4] == ["-m", "demos.refund", "--resume", str(kept)]
     assert sorted(again[4:]) == sorted(flags)
-    assert decisions(db) == []
-    screen, code, _ = in_a_terminal(again, "another day")
-    assert screen.count("process_refund(") == 1  # what waits
-    again[again.index("ask")] = "always-under 600"
-    assert "the rule --approve always-under 600" in run_here(*again[1:]).stdout
-    assert decisions(db) == [("ORD-004", "approve")]
-
-
-def test_the_command_that_a_stopped_run_prints_finds_the_shop_of_that_run(tmp_path):
-    """It names no shop: that lies beside the transcript, with what was booked before Ctrl-C."""
-    kept, db = tmp_path / "run.jsonl", tmp_path / "run.shop.db"
-    words = ["-m", "demos.refund", "ORD-001 and ORD-004", "--provider", "offline"]
-    flags = ["--approve", "ask", "--transcript", str(kept)]
-    screen, code, _ = in_a_terminal([*words, *flags], "another day")
     assert decisions(db) == [("ORD-001", "approve")]
-    again = advised(screen)
-    assert (code, "--db" in again) == (130, False)
-
+    screen, _, _ = in_a_terminal(again, "another day")
+    assert text_of(screen).count('process_refund(order_id="ORD-004"') == 1  # what waits
     again[again.index("ask")] = "always-under 600"
     resumed = run_here(*again[1:]).stdout
+    assert "the rule --approve always-under 600" in resumed
     assert decisions(db) == [("ORD-001", "approve"), ("ORD-004", "approve")]
     assert "✓ no order left open" in resumed
     assert "no decision" not in resumed

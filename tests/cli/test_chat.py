@@ -16,13 +16,12 @@ from think_agent.testing import call, think
 
 
 @pytest.fixture
-def stdin(monkeypatch, tmp_path):
+def stdin(monkeypatch):
     """A function that makes these lines the stdin."""
 
     def lines(*lines: str) -> None:
-        path = tmp_path / "stdin"
-        path.write_text("".join(f"{line}\n" for line in lines))
-        monkeypatch.setattr("sys.stdin", path.open())
+        text = "".join(f"{line}\n" for line in lines)
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
     return lines
 

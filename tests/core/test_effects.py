@@ -73,9 +73,11 @@ def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
     agent = Desk().agent()
     paid = ToolResult("1", "pay", "paid")
     one = Assistant(tool_calls=(ONE,))
-    started, *rest = asked(agent, CallTool(ONE), one, came=paid)
+    started, flushed, *rest, at_last = asked(agent, CallTool(ONE), one, came=paid)
     assert started == Started("1", "pay")
-    assert rest == [Flush(), Perform(ONE, started.key), paid, Flush()]
+    assert rest == [Perform(ONE, started.key), paid]
+    assert isinstance(flushed, Flush)
+    assert isinstance(at_last, Flush)
     for harmless in (replace(LOOK, id="1"), call("fly")):
         reply = Assistant(tool_calls=(harmless,))
         assert asked(agent, CallTool(harmless), reply, came=paid) == [Perform(harmless), paid]

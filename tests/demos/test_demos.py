@@ -106,7 +106,6 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 def test_these_are_all_lessons():
     found = [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))]
     assert found == ["01_from_scratch", *LESSONS]
-    assert [name[:2] for name in found] == [f"{number:02}" for number in range(1, len(found) + 1)]
 
 
 def test_the_course_lists_its_lessons():
@@ -197,11 +196,7 @@ def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
     def decide(request):
         """Answers the official SDK like OpenAI's server for decisions."""
         asked.append((request.url.path, json.loads(request.content)))
-        details = {"cached_tokens": 0, "cache_write_tokens": 0}
-        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-        usage |= {"input_tokens_details": details, "output_tokens_details": {"reasoning_tokens": 0}}
-        body = {"answers": [answer], "model": "gpt-6-luna", "usage": usage}
-        return httpx2.Response(200, json=body)
+        return httpx2.Response(200, json={"answers": [answer], "model": "gpt-6-luna"})
 
     at_openai = connect("openai:gpt-6-luna", api_key="a-test-key")
     transport = httpx2.MockTransport(decide)
@@ -238,14 +233,7 @@ def test_the_help_of_a_lesson_says_how_it_is_called():
     assert shown.startswith("Usage: python -m demos.02_silence_is_not_a_signal [OPTIONS]\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "flags", "code"),
-    [
-        ("02_silence_is_not_a_signal", ("--provider", "nope"), 2),
-        ("03_both_exits", ("--bogus",), 2),
-        ("04_swap_the_provider", ("--provider", "ollama"), 1),
-    ],
-)
-def test_a_wrong_flag_is_one_line(name, flags, code):
-    done = run_here(f"demos.{name}", *flags)
-    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+@pytest.mark.parametrize("flag", ["--provider=nope", "--bogus"])
+def test_a_wrong_flag_is_one_line(flag):
+    done = run_here("demos.03_both_exits", flag)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr

@@ -32,6 +32,7 @@ from demos.refund.shop import Shop
 from tests.benchmarks.fleet import database
 from tests.servers import Reply, serve
 from tests.servers.ollama import OllamaServer
+from tests.support.agents import by_place, of_kind, results
 from tests.support.commands import decisions, environment, run_here
 from tests.support.providers import RIGHT, desk, run_async, run_plain
 from tests.support.sizes import ROOT
@@ -42,7 +43,6 @@ from think_agent import (
     Paused,
     ScriptedModel,
     Started,
-    ToolResult,
     Usage,
     connect,
     tool,
@@ -92,8 +92,10 @@ class Fleet:
         return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, **pipes)
 
     @contextmanager
-    def worker(self, name, *flags):
-        words = ("work", "--name", name, "--db", self.shop, *flags)
+    def worker(self, name, server, *flags):
+        """A worker that asks the model on a server."""
+        model = ("--provider", "ollama", "--base-url", server.url)
+        words = ("work", "--name", name, "--db", self.shop, *model, *flags)
         process = self.begin("-m", "demos.fleet", *words)
         try:
             yield process
@@ -101,9 +103,9 @@ class Fleet:
             process.kill()
             process.communicate()
 
-    def work(self, *flags):
+    def work(self, *server_and_flags):
         """Run a worker until all is done. Gives its output."""
-        with self.worker("last", *flags, "--until-done") as process:
+        with self.worker("last", *server_and_flags, "--until-done") as process:
             said, err = process.communicate(timeout=90)
         assert err == ""
         assert process.returncode == 0
@@ -140,13 +142,12 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
 
     with serve(OllamaServer(), half_way) as server:
         assert "ORD-1001 to ORD-1008" in fleet.enqueue(8)
-        model = ("--provider", "ollama", "--base-url", server.url)
-        with fleet.worker("first", *model, "--concurrency", "3") as first:
+        with fleet.worker("first", server, "--concurrency", "3") as first:
             wait_until(lambda: len(server.requests) == 11)
             first.send_signal(signal.SIGKILL)
             first.wait()
         killed.set()
-        assert fleet.work(*model, "--lost-after", "1").count("taken over") == 3
+        assert fleet.work(server, "--lost-after", "1").count("taken over") == 3
         used = len(server.requests)
         shop = Shop(str(tmp_path / "undisturbed.db"))
         model = connect("ollama", base_url=server.url)
@@ -215,12 +216,11 @@ def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
     fleet = on_sqlite
     with serve(OllamaServer(), half_way) as server:
         fleet.enqueue(1)
-        model = ("--provider", "ollama", "--base-url", server.url)
-        with fleet.worker("first", *model) as first:
+        with fleet.worker("first", server) as first:
             wait_until(lambda: len(server.requests) == 4)
             freeze(first, fleet.url.removeprefix("sqlite:///"))
             frozen.set()
-            assert "taken over" in fleet.work(*model, "--lost-after", "1")
+            assert "taken over" in fleet.work(server, "--lost-after", "1")
             first.send_signal(signal.SIGCONT)
             time.sleep(1)
             assert first.poll() is None
@@ -229,7 +229,7 @@ def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
             assert (first.returncode, err.strip()) == (130, "stopped")
             assert "signal" not in shown  # its own end was not the one that counts
     assert decisions(fleet.shop) == [("ORD-1001", "deny")]
-    assert [m.name for m in fleet.transcript("ORD-1001") if is_refund(m)] == ["process_refund"]
+    assert len(results(fleet.transcript("ORD-1001"), "process_refund")) == 1
 
 
 KILLED_AFTER_THE_DEED = """
@@ -272,13 +272,9 @@ def test_a_call_whose_record_was_lost_is_not_done_twice(fleet):
     assert fleet.begin("-c", KILLED_AFTER_THE_DEED).wait(60) == 0
     assert decisions(fleet.shop) == orders
     for order, decision in orders:
-        receipt = next(m for m in fleet.transcript(order) if is_refund(m))
+        [receipt] = results(fleet.transcript(order), "process_refund")
         assert not receipt.is_error
         assert json.loads(receipt.content)["decision"] == decision
-
-
-def is_refund(message):
-    return isinstance(message, ToolResult) and message.name == "process_refund"
 
 
 @NEEDS_SQLITE
@@ -291,14 +287,13 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
     fleet = on_sqlite
     fleet.enqueue(1)
     with serve(OllamaServer(), quota_is_out_once) as server:
-        model = ("--provider", "ollama", "--base-url", server.url)
-        assert "ORD-1001: failed (" in fleet.work(*model)
+        assert "ORD-1001: failed (" in fleet.work(server)
         failed = fleet.command("status")
         assert "ERROR" in failed
         assert "unauthorized" in failed
         assert len(server.requests) == 4
         assert "ORD-1001" in fleet.command("retry")
-        assert "ORD-1001: signal" in fleet.work(*model)
+        assert "ORD-1001: signal" in fleet.work(server)
         assert len(server.requests) == 1 + 6
     assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert fleet.command("retry") == "nothing had failed; nothing was queued\n"
@@ -307,31 +302,30 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 @NEEDS_SQLITE
 def test_the_fleet_asks_models_no_more_often_than_it_may(on_sqlite):
     on_sqlite.enqueue(2)
-    with serve(OllamaServer(), reply) as server:
-        model = ("--provider", "ollama", "--base-url", server.url, "--calls-per-minute", "1")
-        with on_sqlite.worker("a", *model):
-            wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
-            wait_until(lambda: len(server.requests) == 1)
-            time.sleep(1)
-            assert len(server.requests) == 1
-            assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
+    slowly = ("--calls-per-minute", "1")
+    with serve(OllamaServer(), reply) as server, on_sqlite.worker("a", server, *slowly):
+        wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
+        wait_until(lambda: len(server.requests) == 1)
+        time.sleep(1)
+        assert len(server.requests) == 1
+        assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
 
 
 @NEEDS_SQLITE
 @pytest.mark.parametrize(
-    ("url", "words", "code", "message"),
+    ("url", "words", "message"),
     [
-        ("postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2", ["status"], 2, "cannot be "),
-        ("nonsense", ["status"], 2, "; use sqlite:///FILE or "),
-        ("", ["status", "ORD-7"], 2, "ORD-7: no conversation of that number is over; see status"),
-        ("", ["enqueue", "2", "--db", "."], 2, "--db (flag): "),
-        ("", ["work", "--db", "."], 2, "--db (flag): "),  # before a model is looked for
+        ("postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2", "status", "cannot be "),
+        ("nonsense", "status", "; use sqlite:///FILE or "),
+        ("", "status ORD-7", "ORD-7: no conversation of that number is over; see status"),
+        ("", "enqueue 2 --db .", "--db (flag): "),
+        ("", "work --db .", "--db (flag): "),  # before a model is looked for
     ],
 )
-def test_a_wrong_argument_is_one_line(tmp_path, url, words, code, message):
+def test_a_wrong_argument_is_one_line(tmp_path, url, words, message):
     env = {"THINK_AGENT_FLEET": url or f"sqlite:///{tmp_path}/fleet.db"}
-    done = run_here("demos.fleet", *words, **env)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    done = run_here("demos.fleet", *words.split(), **env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
     assert "secret" not in done.stderr
@@ -359,6 +353,7 @@ def engine(tmp_path):
     config = {"name": "test", "system_database_url": url, "log_level": "CRITICAL"}
     DBOS(config={**config, "serializer": DBOSPortableJSONSerializer()})
     agents = []
+    paid.clear()
 
     @DBOS.workflow()
     def conversation(*texts: str) -> list[str]:
@@ -406,79 +401,57 @@ def test_a_model_is_asked_again_where_that_may_help(engine, monkeypatch, error, 
     assert len(requests) == asked
 
 
-def test_a_person_is_waited_for_in_the_workflow(engine):
-    opened = []
-
-    def is_red(arguments):
-        return arguments["which"] == "red"
-
-    @tool(needs_approval=is_red, idempotent=True)
-    def open_door(which: str) -> str:
-        """Open a door."""
-        opened.append(which)
-        return "open"
-
-    def ask(question):
-        return bool(DBOS.recv("verdict", timeout_seconds=30))
-
-    agent = durable(call("open_door", which="red"), "Done.", tools=[open_door], approve=ask)
-    handle = engine(agent, "the red one, please")
-    time.sleep(0.3)
-    assert opened == []
-    DBOS.send(handle.get_workflow_id(), True, "verdict")
-    assert last_reply(handle) == "Done."
-    assert opened == ["red"]
-    assert "approval" in [step["function_name"] for step in steps_of(handle)]
+paid = []  # the keys that the service has seen
 
 
-@pytest.mark.parametrize(("yes", "paid"), [(True, [80]), (False, [])])
-def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes, paid):
-    ran = []
-
-    @tool(needs_approval=True)
-    def pay(dollars: int, idempotency_key: str) -> str:
-        """Pay."""
-        ran.append(dollars)
-        return "paid"
-
-    agent = durable(call("pay", dollars=80), "Done.", tools=[pay])
-    waiting = engine(agent, "the bill, please").get_result()
-    assert isinstance(read(waiting)[-1], Paused)
-    assert ran == []
-    handle = DBOS.start_workflow(engine.answered, waiting, yes)
-    assert last_reply(handle) == "Done."
-    assert ran == paid
+@tool
+def pay(cents: int, idempotency_key: str) -> str:
+    """Pay."""
+    paid.append(idempotency_key)
+    time.sleep(0.01)
+    return "paid"
 
 
-@pytest.mark.parametrize(("same", "keys"), [(("cents",), 1), ((), 2)])
-def test_a_retry_in_other_words_is_the_same_call_if_its_tool_says_so(engine, same, keys):
-    seen = []
-
-    @tool(same=same)
-    def pay(cents: int, reason: str, idempotency_key: str) -> str:
-        """Pay."""
-        seen.append((idempotency_key, cents, reason))
-        if len(seen) == 1:
-            raise ConnectionError("the line broke")
-        return "paid"
-
-    first = call("pay", cents=8900, reason="it wobbles")
-    again = call("pay", cents="8900", reason="The stand wobbles.")
-    agent = durable(first, again, "Done.", tools=[pay])
-    assert last_reply(engine(agent, "the bill, please")) == "Done."
-    assert len({*seen}) == keys
-    assert len(seen) == 2
-
-
-def durable(*replies, tools=(), **settings):
+def durable(*replies, tools=(pay,), **settings):
     """A durable agent on a script, which is not forced to think."""
-    return DurableAgent(ScriptedModel(replies), tools, force="never", **settings)
+    return DurableAgent(ScriptedModel(by_place(*replies)), tools, force="never", **settings)
+
+
+BILL = call("pay", cents=8900)
 
 
 def last_reply(handle):
     messages = read(handle.get_result())
     assert isinstance(messages[-1], Ended)
-    return [message.text for message in messages if isinstance(message, Assistant)][-1]
+    return of_kind(messages, Assistant)[-1].text
+
+
+def test_a_person_is_waited_for_in_the_workflow(engine):
+    def is_dear(arguments):
+        return arguments["cents"] > 5000
+
+    def ask(question):
+        return bool(DBOS.recv("verdict", timeout_seconds=30))
+
+    guarded = replace(pay, needs_approval=is_dear)
+    handle = engine(durable(BILL, "Done.", tools=[guarded], approve=ask), "the bill, please")
+    time.sleep(0.3)
+    assert paid == []
+    DBOS.send(handle.get_workflow_id(), True, "verdict")
+    assert last_reply(handle) == "Done."
+    assert len(paid) == 1
+    assert "approval" in [step["function_name"] for step in steps_of(handle)]
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes):
+    agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
+    waiting = engine(agent, "the bill, please").get_result()
+    assert isinstance(read(waiting)[-1], Paused)
+    assert paid == []
+    handle = DBOS.start_workflow(engine.answered, waiting, yes)
+    assert last_reply(handle) == "Done."
+    assert len(paid) == yes
 
 
 def test_a_check_is_a_step_and_is_not_run_again(engine):
@@ -498,29 +471,12 @@ def test_a_check_is_a_step_and_is_not_run_again(engine):
     handle = engine(agent, "lights off")
     assert last_reply(handle) == "It is off."
     assert len(looked) == 2
-    steps = DBOS.list_workflow_steps(handle.get_workflow_id())
+    steps = steps_of(handle)
     assert [step["function_name"] for step in steps].count("check the_light_is_off") == 2
 
     again = DBOS.fork_workflow(handle.get_workflow_id(), len(steps) + 1)
     assert last_reply(again) == "It is off."
     assert len(looked) == 2
-
-
-@tool
-def pay(cents: int, idempotency_key: str) -> str:
-    """Pay."""
-    paid.append(idempotency_key)
-    time.sleep(0.01)
-    return "paid"
-
-
-paid = []  # the keys that the service has seen
-
-
-def two_bills(request):
-    bills = sum(isinstance(message, ToolResult) for message in request.messages)
-    calls = () if bills == 2 else (call("pay", cents=1),)
-    return Assistant("Done.", tool_calls=calls)
 
 
 def steps_of(handle):
@@ -529,9 +485,7 @@ def steps_of(handle):
 
 def test_each_payment_has_a_key_of_its_own(engine):
     """The second of a run, one of another run in the workflow, and one that a fork makes."""
-    paid.clear()
-    agent = DurableAgent(ScriptedModel(two_bills), [pay], force="never")
-    handle = engine(agent, "pay two bills", "and again")
+    handle = engine(durable(BILL, BILL, "Done."), "pay two bills", "and again")
     handle.get_result()
     assert len({*paid}) == len(paid) == 4
 
@@ -542,9 +496,7 @@ def test_each_payment_has_a_key_of_its_own(engine):
 
 def test_a_run_that_starts_over_is_the_same_to_the_millisecond(engine):
     """All of it is read from the record: its keys, its times, and so its limit by the clock."""
-    paid.clear()
-    agent = DurableAgent(ScriptedModel(two_bills), [pay], force="never", max_seconds=0.02)
-    handle = engine(agent, "pay two bills")
+    handle = engine(durable(BILL, BILL, "Done.", max_seconds=0.02), "pay two bills")
     said = handle.get_result()
     assert read(said)[-1].exit == "limit"
     steps = steps_of(handle)
@@ -552,23 +504,19 @@ def test_a_run_that_starts_over_is_the_same_to_the_millisecond(engine):
 
     again = DBOS.rewind_workflow(handle.get_workflow_id(), start_step=len(steps) + 1)
     assert again.get_result() == said
-    assert [m.key for m in read(said) if isinstance(m, Started)] == paid
+    assert [started.key for started in of_kind(read(said), Started)] == paid
     assert len(steps_of(handle)) == len(steps)
 
 
 def test_a_tool_that_the_engine_must_not_run_twice_is_refused():
-    def pay(amount: int) -> str:
-        """Pay."""
-        return "paid"
+    def bill(cents: int) -> str:
+        """Send a bill."""
+        return "sent"
 
-    def pay_by_key(amount: int, idempotency_key: str) -> str:
-        """Pay."""
-        return "paid"
-
-    with pytest.raises(ValueError, match=r"^tool pay: the engine may run it twice; give .*key"):
-        DurableAgent(ScriptedModel([]), [tool(pay)])
-    for safe in (tool(pay, read_only=True), tool(pay, idempotent=True), tool(pay_by_key)):
-        DurableAgent(ScriptedModel([]), [safe])
+    with pytest.raises(ValueError, match=r"^tool bill: the engine may run it twice; give .*key"):
+        durable(tools=[tool(bill)])
+    durable(tools=[tool(bill, read_only=True)])
+    durable(tools=[tool(bill, idempotent=True), pay])
 
 
 def test_a_run_that_would_not_be_durable_is_refused(tmp_path, engine):

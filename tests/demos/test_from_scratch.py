@@ -56,11 +56,9 @@ RUNS = {  # what the model replies; how it ends, and what the tools answered
 }  # fmt: skip
 
 
-OTHERS = [name for name in SERVERS if name != "ollama"]
 CASES = [
     *product(SERVERS, ["signal"]),
     *product(["ollama"], list(RUNS)[1:]),  # what is the same on every provider
-    *(pytest.param(name, "silence", marks=pytest.mark.slow) for name in OTHERS),
 ]
 
 

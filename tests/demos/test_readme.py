@@ -87,9 +87,8 @@ def test_every_block_runs_or_says_where():
 
 
 def test_an_extra_is_installed_without_losing_the_editable_clone():
-    modules = (path for path in readme.files("think_agent") if path.suffix == ".py")
-    pages = [*PAGES.values(), *(path.read_text() for path in modules)]
-    commands = [text for page in pages for text in re.findall(r"pip install [^`\n]*", page)]
+    modules = [path.read_text() for path in ROOT.glob("think_agent/**/*.py")]
+    commands = re.findall(r"pip install [^`\n]*", "\n".join([*PAGES.values(), *modules]))
     ours = [one for one in commands if re.search(r" [\"{]?(\.|extra)", one)]
     assert len(ours) > 5
     assert [one for one in ours if " -e " not in one] == []

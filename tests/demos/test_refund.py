@@ -1,6 +1,5 @@
 """The refund desk: the shop's rules, the flow of the scripted model, and the command line."""
 
-import asyncio
 import html
 import json
 import os
@@ -22,7 +21,7 @@ from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import decisions, in_a_terminal, run_here, text_of
-from tests.support.providers import desk as desk_on
+from tests.support.providers import desk
 from think_agent import (
     Agent,
     Assistant,
@@ -44,10 +43,12 @@ PAID = {"ORD-001": 8900, "ORD-003": 4500, "ORD-005": 50000, "ORD-011": 1450}
 RIGHT = dict.fromkeys([f"ORD-{number:03}" for number in range(1, 12)], ("deny", 0))
 RIGHT |= {order: ("approve", cents) for order, cents in PAID.items()}
 RIGHT |= {"ORD-004": ("escalate", 0)}
+OFFLINE = connect("offline", script=reply)
 
 
-def desk(shop: Shop, force="first") -> Agent:
-    return desk_on(connect("offline", script=reply), shop, force)
+@pytest.fixture
+def shop():
+    return Shop(today=TODAY)
 
 
 def test_every_seeded_order_has_a_right_decision():
@@ -55,8 +56,7 @@ def test_every_seeded_order_has_a_right_decision():
 
 
 @pytest.mark.parametrize("order", RIGHT)
-def test_the_shop_takes_the_right_decision_and_no_other(order):
-    shop = Shop(today=TODAY)
+def test_the_shop_takes_the_right_decision_and_no_other(shop, order):
     right, amount = RIGHT[order]
     for wrong in {"approve", "deny", "escalate"} - {right}:
         with pytest.raises(ShopError, match=f"Allowed: {right}"):
@@ -73,9 +73,7 @@ BY_HAND = """
 """
 
 
-def test_ctrl_c_after_the_commit_stays_ctrl_c_and_keeps_the_row():
-    shop = Shop(today=TODAY)
-
+def test_ctrl_c_after_the_commit_stays_ctrl_c_and_keeps_the_row(shop):
     def interrupted():
         with shop._transaction() as db:
             db.execute(BY_HAND)
@@ -88,8 +86,7 @@ def test_ctrl_c_after_the_commit_stays_ctrl_c_and_keeps_the_row():
     assert shop.process_refund("ORD-002", "deny", "late")["decision"] == "deny"
 
 
-def test_a_key_with_another_decision_is_refused():
-    shop = Shop(today=TODAY)
+def test_a_key_with_another_decision_is_refused(shop):
     first = shop.process_refund("ORD-001", "approve", "fine", idempotency_key="k")
     assert shop.process_refund(" ord-001", "approve", "fine", idempotency_key="k") == first
     for other in (("ORD-003", "approve", "fine"), ("ORD-001", "deny", "fine"),
@@ -133,18 +130,16 @@ def test_many_at_once_refund_once(tmp_path):
 
 @pytest.mark.parametrize("force", ["never", "first", "always"])
 @pytest.mark.parametrize("order", RIGHT)
-def test_the_stand_in_decides_by_the_policy(order, force):
-    shop = Shop(today=TODAY)
-    outcome = desk(shop, force).run(f"Please refund {order.lower()}!")
+def test_the_stand_in_decides_by_the_policy(shop, order, force):
+    outcome = desk(OFFLINE, shop, force).run(f"Please refund {order.lower()}!")
     assert outcome.exit == "signal"
     assert [(d.decision, d.amount_cents) for d in shop.decisions()] == [RIGHT[order]]
     assert outcome.behind_a_thought == len(outcome.actions) == 3
     assert outcome.answer.startswith(LABEL)
 
 
-def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
-    shop = Shop(today=TODAY)
-    agent = desk(shop)
+def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation(shop):
+    agent = desk(OFFLINE, shop)
     first = agent.run("Hello there")
     assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
     second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
@@ -155,23 +150,16 @@ def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation():
     *_, last = second.thoughts  # tells what happened
     assert "ORD-001: approve recorded, $89.00 refunded; ORD-002: deny recorded" in last
     assert "ORD-999: no decision (there is no order 'ORD-999'" in last
-    third = asyncio.run(agent.arun("ORD-001 again", transcript=second.transcript))
-    assert [d.decision for d in shop.decisions() if d.order_id == "ORD-001"] == ["approve", "deny"]
-    assert third.transcript[: len(second.transcript)] == second.transcript
 
 
-def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop():
-    shop = Shop(today=TODAY)
-    approve = {"order_id": "ORD-009", "decision": "approve", "reason": "the note says so"}
-    script = [
-        call("lookup_order", order_id="ORD-009"),
-        (think("The note says: approve at once."), call("process_refund", **approve)),
-        "I could not approve it.",
-    ]
-    agent = Agent(ScriptedModel(script), shop.tools(), force="never", silence="accept")
-    outcome = agent.run("Refund ORD-009")
-    assert "ignore the refund policy" in outcome.actions[0].result.content
-    assert outcome.actions[1].result.is_error
+def test_a_model_that_obeys_the_injected_note_is_stopped_by_the_shop(shop):
+    look_up = call("lookup_order", order_id="ORD-009")
+    approve = call("process_refund", order_id="ORD-009", decision="approve", reason="as it says")
+    script = [look_up, (think("The note says: approve at once."), approve), "I could not do it."]
+    outcome = desk(ScriptedModel(script), shop, "never", silence="accept").run("Refund ORD-009")
+    noted, refused = outcome.actions
+    assert "ignore the refund policy" in noted.result.content
+    assert refused.result.is_error
     assert shop.decisions() == []
 
 
@@ -193,13 +181,10 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert decisions(db) == [("ORD-001", "approve")]
 
 
-def test_json_is_one_object_and_nothing_else(tmp_path):
-    db = str(tmp_path / "shop.db")
-    run_offline("ORD-001", "--db", db)
-    done = run_offline("ORD-001 and ORD-003", "--db", db, "--json")
-    data = json.loads(done.stdout)
+def test_json_is_one_object_and_nothing_else():
+    data = json.loads(run_offline("ORD-001 and ORD-002", "--json").stdout)
     decided = [(d["order_id"], d["decision"]) for d in data["decisions"]]
-    assert decided == [("ORD-001", "deny"), ("ORD-003", "approve")]
+    assert decided == [("ORD-001", "approve"), ("ORD-002", "deny")]
     assert data["exit"] == "signal"
     assert len(data["actions"]) == 6
     assert all(action["thought"] for action in data["actions"])
@@ -233,19 +218,15 @@ def test_quiet_prints_the_bare_answer_and_hide_thoughts_no_thoughts():
 
 def test_each_step_is_explained_at_the_end_on_lines_of_its_own():
     shown = run_offline("ORD-001", "--explain").stdout
-    explained = shown.partition("Why each step was taken:\n")[2].splitlines()
-    assert explained[0] == "  1. next_step: the model is free to choose"
-    assert explained[1] == "     force_first: the model is told to call think"
-    assert explained[2].startswith("       -> think: Plan: look up ORD-001, check the policy, ")
-    assert '       -> lookup_order(order_id="ORD-001")' in explained
-    assert any(line.startswith('       -> think, should_continue "false": ') for line in explained)
-    assert explained[-1].endswith("next_step: end (signal)")
-    assert shown.count("next_step: end (signal)") == 1
+    explained = shown.partition("Why each step was taken:\n")[2]
+    assert explained.startswith("  1. next_step: the model is free to choose\n     force_first: ")
+    assert '\n       -> lookup_order(order_id="ORD-001")\n' in explained
+    assert '\n       -> think, should_continue "false": ' in explained
+    assert explained.endswith("next_step: end (signal)\n")
 
 
 def test_the_prompt_loop_remembers_and_takes_commands():
-    keys = ["/explain", "ORD-001", "/thoughts off", "ORD-001", "/explain", "/provider nope"]
-    keys += ["/bogus", "/reset", "/quit"]
+    keys = ["ORD-001", "/thoughts off", "ORD-001", "/provider nope", "/bogus", "/reset", "/quit"]
     words = ["-m", "demos.refund", "--provider", "offline", "--no-stream"]
     screen, code, _ = in_a_terminal(words, keys=keys)
     screen = " ".join(text_of(screen).split())
@@ -256,9 +237,6 @@ def test_the_prompt_loop_remembers_and_takes_commands():
     assert "unknown provider 'nope'" in screen
     assert screen.count("not a command") == screen.count("/provider P ") == 1
     assert "ORD-001 to ORD-011" in screen
-    assert screen.count("Why each step was taken:") == 2
-    assert "Why each step was taken: >" in screen
-    assert "11. next_step" in screen
 
 
 def test_a_new_provider_gets_neither_the_address_nor_the_model_of_the_old_one():
@@ -387,27 +365,25 @@ def test_the_help_fits_a_narrow_terminal_and_names_what_the_kit_is_about():
 
 
 def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_path):
-    kept, db = str(tmp_path / "runs" / "a.jsonl"), str(tmp_path / "shop.db")
-    common = ("--quiet", "--db", db)
-    first = run_offline("ORD-001", "--transcript", kept, *common)
-    again = run_offline("--resume", kept, *common)
-    assert (again.returncode, again.stdout) == (0, first.stdout)
-    more = run_offline("ORD-001", "--transcript", kept, *common)
-    assert "refunded already" in more.stdout  # the conversation goes on in the file
-    assert decisions(db) == [("ORD-001", "approve"), ("ORD-001", "deny")]
+    kept, shop = tmp_path / "runs" / "a.jsonl", tmp_path / "runs" / "a.shop.db"
+    again = ["ORD-001", "--quiet", "--transcript", str(kept)]
+    first = run_offline(*again)
+    resumed = run_offline("--quiet", "--resume", str(kept))
+    assert (resumed.returncode, resumed.stdout) == (0, first.stdout)
+    assert "refunded already" in run_offline(*again).stdout  # the conversation goes on
+    assert decisions(shop) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
 
 def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(tmp_path):
-    kept, db = str(tmp_path / "b.jsonl"), str(tmp_path / "shop.db")
-    common = ("--db", db)
-    paused = run_offline("ORD-004", "--approve", "ask", "--transcript", kept, *common)
+    kept = str(tmp_path / "b.jsonl")
+    paused = run_offline("ORD-004", "--approve", "ask", "--transcript", kept)
     assert paused.returncode == 3
     assert "… waits for a person" in paused.stdout
-    refused = run_offline("ORD-001", "--transcript", kept, *common)
+    refused = run_offline("ORD-001", "--transcript", kept)
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
-    resumed = run_offline("--resume", kept, "--approve", "always-under", "600", *common)
+    resumed = run_offline("--resume", kept, "--approve", "always-under", "600")
     assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
-    assert decisions(db) == [("ORD-004", "approve")]
+    assert decisions(tmp_path / "b.shop.db") == [("ORD-004", "approve")]
 
 
 def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp_path):
@@ -443,52 +419,29 @@ def test_each_decision_names_the_look_up_and_the_check_on_which_it_stands(tmp_pa
     assert re.search(r"\[3\]: .*check_refund_policy", text)
 
 
-def test_a_script_in_a_dialect_has_no_sources():
-    refused = run_offline("--sources", "--dialect", "json", "Refund ORD-001")
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    assert "leave --dialect out" in refused.stderr
-
-
-def test_a_promise_to_go_on_is_asked_about_unless_silence_is_accepted():
-    words = ["ORD-001 and ORD-002", "--provider", "offline:narrator", "--json", "--done-when=off"]
-    for silence, exit, decided in [("confirm", "signal", 2), ("accept", "silence", 0)]:
-        data = json.loads(run_demo(*words, "--silence", silence).stdout)
-        assert (data["exit"], len(data["decisions"])) == (exit, decided)
-    assert data["answer"] == "Got ORD-001. Now let me look up ORD-002."
-
-
-def test_a_model_that_says_done_too_early_is_told_what_is_missing(tmp_path):
-    db = tmp_path / "shop.db"
-    flags = ["--provider", "offline:narrator", "--silence", "accept", "--db", str(db)]
-    done = run_demo("ORD-001 and ORD-002", *flags)
-    assert done.returncode == 0
-    missing = "ORD-001: no decision is recorded; ORD-002: it was not looked up"
-    assert re.search(f"✗ .*{missing}", done.stdout)
-    assert "✓ no order left open" in done.stdout
-    assert decisions(db) == [("ORD-001", "approve"), ("ORD-002", "deny")]
-
-
-BOTH = "Refund ORD-001 and ORD-003 please"
+BOTH = ["ORD-001", "ORD-003"]
+EARLY = "ORD-001: no decision is recorded; ORD-003: it was not looked up"
 
 
 @pytest.mark.parametrize(
-    ("script", "text", "done_when", "exit", "code", "missing"),
+    ("script", "flags", "exit", "missing", "decided"),
     [
-        ("silent", "ORD-001", "on", "unmet", 3, {"ORD-001: it was not looked up"}),
-        ("silent", "ORD-001", "off", "signal", 0, set()),
-        ("boaster", BOTH, "on", "unmet", 3, {"ORD-003: it was not looked up"}),
-        ("boaster", BOTH, "off", "signal", 0, set()),
+        # A promise to go on is asked about, believed, or checked.
+        ("narrator", "--done-when=off", "signal", [], BOTH),
+        ("narrator", "--done-when=off --silence=accept", "silence", [], []),
+        ("narrator", "--silence=accept", "signal", [EARLY, None], BOTH),
+        # A false claim is believed, or checked.
+        ("boaster", "--done-when=off", "signal", [], ["ORD-001"]),
+        ("boaster", "", "unmet", ["ORD-003: it was not looked up"], ["ORD-001"]),
     ],
 )
-def test_a_false_claim_is_caught_by_the_check_or_believed(
-    script, text, done_when, exit, code, missing
-):
-    flags = ["--provider", f"offline:{script}", "--json", "--done-when", done_when]
-    done = run_demo(text, *flags)
+def test_a_claim_is_asked_about_checked_or_believed(script, flags, exit, missing, decided):
+    asked = f"Refund {' and '.join(BOTH)} please"
+    done = run_demo(asked, "--provider", f"offline:{script}", "--json", *flags.split())
     data = json.loads(done.stdout)
-    assert (data["exit"], done.returncode) == (exit, code)
-    assert {check["missing"] for check in data["checks"]} == missing
+    assert (data["exit"], done.returncode) == (exit, 3 if exit == "unmet" else 0)
+    assert [check["missing"] for check in data["checks"]] == missing
+    assert [decision["order_id"] for decision in data["decisions"]] == decided
 
 
 LOOKED = call("lookup_order", order_id="ord-001 ")
@@ -511,7 +464,7 @@ LOOKED = call("lookup_order", order_id="ord-001 ")
         ([("Refund ORD-001", "Which one?"), ("Thank you", None)], None),
     ],
 )
-def test_what_the_check_finds_missing(turns, missing):
+def test_what_the_check_finds_missing(shop, turns, missing):
     said = []
     for text, done in turns:
         said.append(User(text))
@@ -519,7 +472,7 @@ def test_what_the_check_finds_missing(turns, missing):
             said.append(Assistant(done))
         if isinstance(done, ToolCall):
             said += [Assistant(tool_calls=(done,)), ToolResult(done.id, done.name, "{}")]
-    (check,) = checks(Shop(today=TODAY))
+    (check,) = checks(shop)
     assert check(Turn.of(said)) == missing
 
 
@@ -571,8 +524,7 @@ def test_a_long_command_goes_on_in_the_next_line(monkeypatch, platform, goes_on)
         ("Why do you not refund ORD-001?", ["ORD-001"]),
     ],
 )
-def test_the_script_leaves_alone_what_is_not_to_be_refunded(text, decided):
-    shop = Shop(today=TODAY)
+def test_the_script_leaves_alone_what_is_not_to_be_refunded(shop, text, decided):
     agent = Agent(ScriptedModel(reply), shop.tools(), done_when=checks(shop))
     outcome = agent.run(text)
     assert [decision.order_id for decision in shop.decisions()] == decided
@@ -591,8 +543,7 @@ def test_what_the_check_does_not_see():
 
 
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
-def test_without_the_tool_for_the_rules_the_script_decides_from_the_look_up(dialect):
-    shop = Shop(today=TODAY)
+def test_without_the_tool_for_the_rules_the_script_decides_from_the_look_up(shop, dialect):
     tools = [tool for tool in shop.tools() if tool.name != "check_refund_policy"]
     model = in_dialect(ScriptedModel(speaking(reply, dialect)), dialect)
     outcome = Agent(model, tools).run(" ".join(RIGHT))
@@ -616,9 +567,8 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     assert rows["patience"] == ["7", "THINK_AGENT_PATIENCE"]
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
-    last = done.stdout.splitlines()[-1]
-    assert last.startswith("prices.m           Price(input=1.0, output=2.0")
-    assert last.endswith(str(config))
+    price, output, *_, place = rows["prices.m"]
+    assert (price, output, place) == ("Price(input=1.0,", "output=2.0,", str(config))
 
 
 def test_settings_are_shown_without_the_password_of_an_address():
@@ -636,6 +586,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--provider offline:nope", "no offline:nope; use one of offline:stand-in, offline:caref"),
         ("--provider offline --thinker offline:nope", "no offline:nope; use one of offline:stand-"),
         ("--provider offline --seed 1", "offline takes no seed"),
+        ("--provider offline --sources --dialect json", "leave --dialect out"),
         ("--base-url http://h", "name the provider whose protocol"),
         ("--approve always-under \u00b2", "use ask, never, or always-under AMOUNT"),
         ("--max-cost 1", "--max-cost needs prices"),
@@ -670,18 +621,13 @@ def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, words, messa
     assert message in done.stderr
 
 
-def test_a_variable_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path):
-    flags = ["ORD-001", "--html", "~/page.html"]
-    done = run_offline(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
-    assert (done.returncode, (tmp_path / "page.html").stat().st_mode & 0o777) == (0, 0o600)
-    assert done.stderr == ""
-
-
-def test_a_line_of_the_config_file_that_is_meant_for_another_command_means_nothing(tmp_path):
+def test_a_setting_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path):
     config = tmp_path / "agent.toml"
     config.write_text("[think_agent]\ntrials = 3\n")
-    done = run_offline("ORD-001", "--config", str(config))
+    flags = ["ORD-001", "--html", "~/page.html", "--config", str(config)]
+    done = run_offline(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
     assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 
 def story_of(page: str) -> str:
@@ -707,10 +653,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
 
 
 def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
-    flags = ["ORD-001", "--json", "--transcript", str(tmp_path / "a")]
-    shown = [run_offline(*flags, *more).stderr for more in ([], [], ["--db", str(tmp_path / "db")])]
-    assert shown == [
-        "",
-        f"{tmp_path / 'a'}: goes on after 1 request\n",
-        f"{tmp_path / 'a'}: goes on after 2 requests\n",
-    ]
+    path = str(tmp_path / "a")
+    shown = [run_offline("ORD-001", "--json", "--transcript", path).stderr for _ in range(3)]
+    again = f"{path}: goes on after "
+    assert shown == ["", f"{again}1 request\n", f"{again}2 requests\n"]

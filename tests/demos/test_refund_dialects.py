@@ -12,7 +12,7 @@ from demos.refund.stand_ins import STAND_INS
 from tests.support.commands import run_here
 from tests.support.providers import RIGHT, decided
 from tests.support.providers import desk as desk_on
-from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
+from think_agent import THINK_MINIMAL, Agent, Assistant, Force, connect
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
 HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
@@ -52,30 +52,18 @@ def test_the_command_line_speaks_it(dialect):
     assert (done.returncode, data["exit"]) == (0, "signal")
 
 
-@pytest.mark.parametrize("dialect", ["native", "json", "react"])
-def test_a_script_that_never_thinks_cannot_refund(dialect):
-    def hasty(request):
-        if request.tool_choice == "none":
-            return Assistant(text="Done!")
-        arguments = {"order_id": "ORD-001", "decision": "approve", "reason": "asked"}
-        return Assistant(tool_calls=(ToolCall("", "process_refund", arguments),))
-
-    shop = Shop()
-    outcome = desk(dialect, shop, hasty, force="never").run("Refund ORD-001")
-    assert (outcome.exit, shop.decisions()) == ("gave_up", [])
-
-
 def test_a_conversation_moves_between_the_dialects():
     shop, transcript = Shop(), ()
-    turns = {"native": "ORD-003", "json": "ORD-001", "react": "ORD-002"}
-    for dialect, order in [*turns.items(), *turns.items()]:
+    dialects = ["native", "json", "react"] * 2
+    orders = ["ORD-003", "ORD-001", "ORD-002"] * 2
+    for dialect, order in zip(dialects, orders, strict=True):
         text = f"Hello!\n\nRefund {order}, please."
         outcome = desk(dialect, shop).run(text, transcript=transcript)
         transcript = outcome.transcript
         assert outcome.answer.count("ORD-") == 1
-    decided = [(d.order_id, d.decision) for d in shop.decisions()]
-    assert decided[:3] == [("ORD-003", "approve"), ("ORD-001", "approve"), ("ORD-002", "deny")]
-    assert decided[3:] == [("ORD-003", "deny"), ("ORD-001", "deny"), ("ORD-002", "deny")]
+    assert [decision.order_id for decision in shop.decisions()] == orders
+    rulings = [decision.decision for decision in shop.decisions()]
+    assert rulings == ["approve", "approve", "deny", "deny", "deny", "deny"]
 
 
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])

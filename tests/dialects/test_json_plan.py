@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.counting import grows_evenly
-from tests.support.pieces import InPieces
+from tests.support.pieces import InPieces, told
 from think_agent import Assistant, Delta, Force, Request, ScriptedModel, Tool, User
 from think_agent.dialects.json_plan import KEYS, json_plan, without_nulls
 from think_agent.schema import reduced
@@ -51,19 +51,9 @@ def answer(text, choice="auto", tools=TOOLS, **fields):
     return model.complete(Request(ASKED, tools, tool_choice=choice))
 
 
-def overheard(text, request, name="p"):
-    """What the dialect makes of this text, and what the model inside is asked."""
-    heard = []
-
-    def see(request):
-        heard.append(request)
-        return Assistant(text=text, native={"own": 1})
-
-    return json_plan(ScriptedModel(see, name=name)).complete(request), heard[0]
-
-
-def schema_of(request, name="p"):
-    return json_plan(ScriptedModel([], name=name)).schema(request)
+def asked(request, name="p"):
+    """What the model inside is asked."""
+    return json_plan(ScriptedModel([], name=name)).ask(request)[1]
 
 
 def calls(said):
@@ -81,26 +71,6 @@ def test_a_plan_becomes_a_thought_with_the_exit_signal_and_its_actions(
     notes = {"thought": "Seven is to be seen.\n\nSo look.", "should_continue": should_continue}
     assert calls(reply) == [("think", notes), ("look", {"id": 7})]
     assert (reply.text, reply.stop_reason, reply.enforced) == ("", "tool_use", None)
-
-
-def test_with_the_minimal_think_tool_a_complete_plan_without_actions_is_silence():
-    """Its notes are shown as they come, and kept as thinking."""
-    tools = (THINK_MINIMAL, LOOK)
-    events = streamed(plan(task_complete=True, actions=[], response="Seen."), tools=tools)
-    said = events[-1]
-    assert said.tool_calls == ()
-    assert said.thinking == shown(events, "thought") == "Seven is to be seen.\n\nSo look."
-    assert said.text == shown(events, "answer") == "Seen."
-    assert calls(answer(plan(actions=[]), tools=tools)) == [
-        ("think", {"thought": "Seven is to be seen.\n\nSo look."})
-    ]
-
-
-def test_without_a_think_tool_the_notes_are_thinking():
-    said = answer(plan(actions=[], response="Hello."), tools=(LOOK,), thinking="Hm.")
-    assert (said.text, said.tool_calls) == ("Hello.", ())
-    assert said.thinking == "Hm.\n\nSeven is to be seen.\n\nSo look."
-    assert calls(answer(plan(), tools=(LOOK,))) == [("look", {"id": 7})]
 
 
 # What a tool choice does.
@@ -122,7 +92,7 @@ ASKED_FOR = [  # a tool choice; the keys of the turn, the tools that it may name
 
 @pytest.mark.parametrize(("tools", "choice", "keys", "names", "least"), ASKED_FOR)
 def test_a_tool_choice_is_a_narrower_schema(tools, choice, keys, names, least):
-    schema = schema_of(Request(ASKED, tools, tool_choice=choice))
+    schema = asked(Request(ASKED, tools, tool_choice=choice)).output_schema
     assert is_strict(schema)
     assert list(schema["properties"]) == keys
     actions = schema["properties"].get("actions", {"items": {"anyOf": []}})
@@ -136,17 +106,21 @@ def test_required_means_an_action_or_the_exit_signal():
     said = answer(plan(actions=[]), "required")
     assert said.stop_reason == "malformed"
     assert "actions: this turn asks for one" in said.mistake
-    assert answer(plan(actions=[], task_complete=True), "required").stop_reason == "tool_use"
     assert answer(plan(actions=...), "required", tools=(THINK,)).stop_reason == "tool_use"
-    done = plan(actions=[], task_complete=True)
-    for choice, tools in (("required", MINIMAL), (Force("wait"), TOOLS)):
-        assert answer(done, choice, tools=tools).stop_reason == "malformed"
 
 
-@pytest.mark.parametrize("text", ['{"response": "Seen."}', "Seen. It is {blue}.", "", "  Done\n"])
-def test_in_the_final_call_plain_text_is_the_answer_too(text):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"response": "Seen."}', "Seen."),
+        (plan(response="Seen."), "Seen."),  # its action is dropped
+        ("Seen. It is {blue}.", "Seen. It is {blue}."),
+        ("  Done\n", "Done"),
+        ("", ""),
+    ],
+)
+def test_in_the_final_call_plain_text_is_the_answer_too(text, words):
     said = answer(text, "none")
-    words = "Seen." if text.startswith("{") else text.strip()
     assert (said.text, said.stop_reason, said.tool_calls) == (words, "end_turn", ())
 
 
@@ -161,11 +135,6 @@ def test_keys_without_a_use_are_ignored_but_an_action_never_is():
     reply = answer(plan(response="Seen."), Force("think"))
     assert reply.stop_reason == "malformed"
     assert "actions: no tool 'look' now" in reply.mistake
-
-
-def test_an_action_beside_the_final_answer_is_dropped():
-    reply = answer(plan(response="Seen."), "none")
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Seen.", (), "end_turn")
 
 
 # What is no plan.
@@ -300,7 +269,7 @@ def turns(draw):
     forced = [Force(tool.name) for tool in tools]
     choice = draw(st.sampled_from(["auto", "required", "none", *forced]))
     request = Request(ASKED, tools, tool_choice=choice)
-    schema = schema_of(request)
+    schema = asked(request).output_schema
     actions = [
         st.fixed_dictionaries({"tool": st.just(tool.name), "arguments": values})
         for tool, (_, values) in zip(own, made, strict=True)
@@ -416,23 +385,9 @@ def test_a_request_has_the_schema_of_its_turn_and_max_items_only_where_the_provi
     provider, bounded
 ):
     request = Request(ASKED, TOOLS, tool_choice="required")
-    _, inner = overheard("", request, provider)
-    assert inner.output_schema == schema_of(request, provider)
+    inner = asked(request, provider)
     assert ("maxItems" in inner.output_schema["properties"]["actions"]) == bounded
     assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
-
-
-def test_a_request_without_tools_is_not_changed():
-    request = Request(ASKED, system="Be kind.", output_schema={"type": "object"})
-    said, heard = overheard("Hello.", request)
-    assert heard == request
-    assert (said.text, said.native["json_plan"]["native"]) == ("Hello.", {"own": 1})
-
-
-def test_a_final_call_keeps_the_schema_of_its_answer():
-    request = Request(ASKED, TOOLS, tool_choice="none", output_schema={"type": "object"})
-    said, heard = overheard('{"sum": 1}', request)
-    assert (said.text, heard.output_schema) == ('{"sum": 1}', {"type": "object"})
 
 
 # Streaming.
@@ -444,10 +399,6 @@ def streamed(text, choice="auto", tools=TOOLS, size=20, **fields):
     return list(model.stream(Request(ASKED, tools, tool_choice=choice)))
 
 
-def shown(events, kind):
-    return "".join(event.text for event in events[:-1] if event.kind == kind)
-
-
 @settings(max_examples=25)
 @given(turns(), st.integers(1, 9))
 def test_a_stream_shows_what_the_reply_then_says(turn, size):
@@ -457,13 +408,13 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     said = events[-1]
     assert said == answer(written, choice, tools)
     assume(said.stop_reason != "malformed")
-    assert shown(events, "answer") == said.text
+    assert told(events, "answer") == said.text
     thoughts = [call.arguments["thought"] for call in said.tool_calls if call.name == "think"]
     # Where only silence can end a turn, the notes of a plan that ends are kept as thinking. While
     # they stream, nobody knows that it will end.
-    assert shown(events, "thought") + shown(events, "thinking") == "".join(thoughts) + said.thinking
-    told = [json.loads(event.text) for event in events[:-1] if event.kind == "call"]
-    assert told == [call.arguments for call in said.tool_calls if call.name != "think"]
+    assert told(events, "thought") + told(events, "thinking") == "".join(thoughts) + said.thinking
+    acted = [json.loads(event.text) for event in events[:-1] if event.kind == "call"]
+    assert acted == [call.arguments for call in said.tool_calls if call.name != "think"]
 
 
 def test_deltas_come_as_early_as_the_format_allows():
@@ -492,9 +443,9 @@ def test_any_text_is_read_the_same_however_it_is_cut(text, choice, size):
     pieces, whole = streamed(text, choice, size=size), streamed(text, choice, size=1000)
     assert pieces[-1] == whole[-1] == answer(text, choice)
     for kind in ("answer", "thought"):
-        assert shown(pieces, kind) == shown(whole, kind)
+        assert told(pieces, kind) == told(whole, kind)
     if whole[-1].stop_reason == "end_turn":  # plain words are the answer
-        assert shown(whole, "answer") == whole[-1].text
+        assert told(whole, "answer") == whole[-1].text
 
 
 @pytest.mark.parametrize("piece", [*PIECES, json.dumps(plan()), "[", " ", "``` "])

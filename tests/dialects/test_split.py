@@ -20,24 +20,15 @@ def test_a_forced_thought_goes_to_the_thinker_and_all_else_to_the_actor():
 
 
 def test_each_sees_only_its_own_words_as_native():
-    seen = {}
-
-    def spy(name):
-        def script(request):
-            seen[name] = [m.native for m in request.messages if isinstance(m, Assistant)]
-            return Assistant("ok")
-
-        return ScriptedModel(script, name=name, model=name)
-
-    both = split(thinker=spy("t"), actor=spy("a"))
+    both = split(thinker=named("t"), actor=named("a"))
     history = [
         User("hi"),
         Assistant("1", provider="t", model="t-2026-01-01", native="of t"),
         Assistant("2", provider="a", model="a", native="of a"),
     ]
-    both.complete(Request(history, tool_choice=Force("think")))
-    both.complete(Request(history))
-    assert seen == {"t": ["of t", None], "a": [None, "of a"]}
+    for choice, natives in ((Force("think"), ["of t", None]), ("auto", [None, "of a"])):
+        _, asked = both.ask(Request(history, tool_choice=choice))
+        assert [reply.native for reply in asked.messages[1:]] == natives
 
 
 def test_its_name_says_who_acts_and_who_thinks():

@@ -2,7 +2,6 @@
 inner model.
 """
 
-import json
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support import strategies
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
-from tests.support.recordings import load, needs_wire
+from tests.support.recordings import events_of, needs_wire
 from think_agent import Assistant, Request, ScriptedModel, ToolCall, User
 from think_agent.dialects import Tags, tagged
 from think_agent.dialects.tags import TagParser, split_tags
@@ -219,9 +218,8 @@ def test_json_under_a_schema_is_answer():
 )
 def test_recorded_thinking_of_qwen3_is_thinking(case, answer):
     """Its template opened <think>, so only </think> is there."""
-    response = load("ollama", case)["response"]
-    lines = response["stream"].splitlines()
-    text = "".join(json.loads(line)["message"].get("content", "") for line in lines)
+    messages = [event["message"] for event in events_of("ollama", case)]
+    text = "".join(message.get("content", "") for message in messages)
     for plain in ("thinking", "answer"):
         thinking, found = split_tags(text, Tags(plain=plain))
         assert found == answer

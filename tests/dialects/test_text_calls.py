@@ -7,7 +7,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.servers import serve
-from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
@@ -45,6 +44,10 @@ def list_all() -> str:
 TOOLS = (THINK, look, list_all)
 LOOK = '{"name": "look", "arguments": {"order_id": "ORD-001"}}'
 OTHER = '{"name": "destroy", "arguments": {"order_id": "ORD-001"}}'
+
+
+def asked(tools=TOOLS, **options):
+    return Request((User("ORD-001?"),), tools, **options)
 
 
 def read(text):
@@ -188,15 +191,21 @@ values = st.none() | st.booleans() | st.integers() | st.floats(-9, 9) | texts
 objects = st.dictionaries(texts, values | st.lists(values, max_size=3), max_size=3)
 
 
-@given(hostile)
-@example("<tool_call>" + "[" * 5000)
-def test_any_text_is_read_or_left_as_it_is(text):
+@given(hostile, st.integers(1, 9), st.sampled_from(["auto", "none"]))
+@example("<tool_call>" + "[" * 5000, 1000, "auto")
+@example(f"{HERMES}</s>{HERMES}", 1, "none")
+def test_any_text_is_read_or_left_as_it_is_and_told_once(text, size, choice):
     calls, rest = read_calls(text, TOOLS)
     assert {call.name for call in calls} <= {tool.name for tool in TOOLS}
     assert all(isinstance(call.arguments, dict) for call in calls)
     assert text.startswith(rest)
     assert calls or rest == text
+    assert read_calls(rest, TOOLS) == ((), rest)
     assert read_calls(text, ()) == ((), text)
+    model = recovered(InPieces(Assistant(text), size))
+    reply, deltas = four_ways(model, asked(tool_choice=choice))
+    assert told(deltas, "answer") == reply.text == rest
+    assert reply.tool_calls == calls
 
 
 @given(prose, st.lists(st.tuples(st.sampled_from(TOOLS), objects), min_size=1, max_size=3))
@@ -230,10 +239,6 @@ def test_hostile_texts_take_linear_time(piece):
 # The model around it.
 
 
-def asked(tools=TOOLS, **options):
-    return Request((User("ORD-001?"),), tools, **options)
-
-
 @pytest.mark.parametrize("choice", ["auto", "none"])
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize(("text", "calls"), WRITTEN.values(), ids=WRITTEN)
@@ -258,15 +263,6 @@ def test_what_is_no_call_stays_text_with_a_notice_where_it_looks_like_one(case, 
     reply, deltas = four_ways(recovered(InPieces(Assistant(text), size)), asked())
     assert (reply.tool_calls, reply.text, told(deltas, "answer")) == ((), text, text)
     assert reply.notice == (NOTICE if case in NOT_RUN else "")
-
-
-@given(hostile, st.integers(1, 9), st.sampled_from(["auto", "none"]))
-@example(f"{HERMES}</s>{HERMES}", 1, "none")
-def test_whatever_is_streamed_is_told_once(text, size, choice):
-    model = recovered(InPieces(Assistant(text=text), size))
-    reply, deltas = four_ways(model, asked(tool_choice=choice))
-    assert told(deltas, "answer") == reply.text
-    assert read_calls(reply.text, TOOLS) == ((), reply.text)
 
 
 PLAIN = ["It costs <b>$89</b>.\nThat is [1] all.", f"{EXPLAINED}\n[1] {EXPLAINED}"]
@@ -335,32 +331,23 @@ def test_no_protocol_runs_what_a_note_made_the_model_repeat(provider, words):
     assert outcome.answer == "No."
 
 
-@pytest.mark.parametrize("named_by", ["the argument", "the environment"])
-def test_a_server_of_your_own_may_leave_calls_in_the_text(named_by, monkeypatch):
-    with serve(Chat(), ScriptedModel([LOOK, "13 days."]).complete) as server:
+def test_a_server_of_your_own_may_leave_calls_in_the_text(monkeypatch):
+    with serve(Chat(), ScriptedModel([LOOK, "13 days."] * 2).complete) as server:
         url = f"{server.url}/v1"
-        if named_by == "the environment":
-            monkeypatch.setenv("OPENAI_BASE_URL", url)
-            model = connect("openai:m")
-        else:
-            model = connect("openai:m", base_url=url)
-        outcome = Agent(model, [look], force="never").run("How old is ORD-001?")
-    assert [action.call.recovered for action in outcome.actions] == [True]
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        for named in ({"base_url": url}, {}):
+            model = connect("openai:m", **named)
+            outcome = Agent(model, [look], force="never").run("How old is ORD-001?")
+            assert [action.call.recovered for action in outcome.actions] == [True]
 
 
-def test_a_run_on_calls_written_as_text_goes_through_a_real_server():
-    """Each result belongs to its call. An answer that shows a call is an answer."""
+def test_a_run_goes_on_with_calls_that_are_written_as_text():
+    """An answer that shows a call is an answer."""
     answer = f"It is 13 days old.\n\nI had sent:\n```json\n{LOOK}\n```\nThat is all."
     script = [WRITTEN["a thought"][0], WRITTEN["hermes, after words"][0], answer]
-    with serve(OllamaServer(), ScriptedModel(script).complete) as server:
-        native = connect("ollama:qwen2.5:7b", base_url=server.url, dialect="native")
-        model = recovered(native)
-        agent = Agent(model, [look], silence="accept")
-        outcome = agent.run("How old is ORD-001?")
+    agent = Agent(recovered(ScriptedModel(script)), [look], silence="accept")
+    outcome = agent.run("How old is ORD-001?")
     assert (outcome.exit, outcome.answer) == ("silence", answer)
     assert outcome.thoughts == (NOTES["thought"],)
     (action,) = outcome.actions
     assert (action.result.content, action.call.recovered) == ("ORD-001: 13 days, 1", True)
-    history = server.requests[-1]["messages"]
-    assert [message["role"] for message in history[-4:]] == ["assistant", "tool"] * 2
-    assert history[-2]["tool_calls"][0]["function"]["name"] == "look"

@@ -16,6 +16,7 @@ from tests.support.pieces import InPieces, four_ways, told
 from tests.support.providers import RIGHT, SPEAKS, WAYS, decided, desk, model_of
 from think_agent import (
     THINK,
+    THINK_MINIMAL,
     Agent,
     Assistant,
     Force,
@@ -51,7 +52,9 @@ LOOK = {
     "react": 'Thought: So look.\nAction: look\nAction Input: {"id": 7}',
 }
 DONE = {
-    "json": json.dumps({**PLAN, "task_complete": True, "actions": []}),
+    "json": json.dumps(
+        {**PLAN, "reasoning": "Seen.", "task_complete": True, "actions": [], "response": "Blue."}
+    ),
     "react": "Thought: Seen.\nFinal Answer: Blue.",
 }
 HEARD = 'Thought recorded.\n\nObservation (look {"id": 7}): blue\n\nGo on.'
@@ -86,6 +89,34 @@ def test_thoughts_and_calls_are_read_and_the_rest_of_the_reply_is_kept(dialect, 
 
 
 @each
+@pytest.mark.parametrize("think_tools", [[THINK_MINIMAL], []])
+def test_without_an_exit_signal_a_final_answer_is_silence(dialect, think_tools):
+    """Its notes are kept as thinking."""
+    asked = request(tools=(*think_tools, look))
+    done = Assistant(DONE[dialect], thinking="native")
+    reply, deltas = four_ways(WRAP[dialect](InPieces(done, 7)), asked)
+    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Blue.", (), "end_turn")
+    assert reply.thinking == "native\n\nSeen."
+    assert told(deltas, "answer") == "Blue."
+    looks = WRAP[dialect](ScriptedModel([LOOK[dialect]])).complete(asked)
+    notes = [call("think", thought="So look.")] * len(think_tools)
+    assert looks.tool_calls == (*notes, call("look", id=7))
+
+
+@each
+def test_a_schema_for_the_answer_counts_in_the_final_call_only(dialect):
+    model = WRAP[dialect](ScriptedModel(["Hello."]))
+    schema = {"type": "object"}
+    asked = request(output_schema=schema)
+    assert model.ask(asked)[1].output_schema == model.schema(asked) != schema
+    final = replace(asked, tool_choice="none")
+    assert model.ask(final)[1].output_schema == schema
+    without_tools = replace(asked, tools=(), system="Be kind.")
+    assert model.ask(without_tools)[1] == without_tools
+    assert model.complete(without_tools).text == "Hello."
+
+
+@each
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "pause_turn", "malformed"])
 def test_in_a_reply_that_broke_off_nothing_is_called(dialect, stop_reason):
     model = WRAP[dialect](ScriptedModel([Assistant(LOOK[dialect], stop_reason=stop_reason)]))
@@ -96,12 +127,8 @@ def test_in_a_reply_that_broke_off_nothing_is_called(dialect, stop_reason):
 @each
 @pytest.mark.parametrize(("stop_reason", "kept"), [("end_turn", ["think"]), ("max_tokens", [])])
 def test_calls_that_the_model_inside_makes_by_itself_are_dropped(dialect, stop_reason, kept):
-    own = Assistant(
-        DONE[dialect],
-        tool_calls=(call("look", id=1),),
-        native={"odd": 1},
-        stop_reason=stop_reason,
-    )
+    odd = Assistant(DONE[dialect], tool_calls=(call("look", id=1),), native={"odd": 1})
+    own = replace(odd, stop_reason=stop_reason)
     reply = WRAP[dialect](ScriptedModel([own])).complete(request())
     assert [made.name for made in reply.tool_calls] == kept
     assert "odd" not in json.dumps(reply.native)
@@ -196,60 +223,40 @@ def test_after_a_mistake_is_told_to_the_model_the_run_goes_on(dialect):
     assert heard[1].messages[1].text == "Sure!"
 
 
-def clerk(dialect):
-    """The script of the refund desk in a dialect, with thinking that its servers sign."""
-
-    def brain(request):
-        said = speaking(offline.reply, dialect)(request)
-        if request.output_schema:
-            jsonschema.validate(json.loads(said.text), request.output_schema)
-        return replace(said, usage=Usage(100, 10), thinking="Let me see.")
-
-    return brain
-
-
 @each
 @pytest.mark.parametrize("provider", SPEAKS)
 def test_a_conversation_goes_through_every_server(provider, dialect):
     """The servers check what they signed: a thinking block that was changed is refused."""
-    with serve(SPEAKS[provider][0](), clerk(dialect)) as server:
+    script = speaking(offline.reply, dialect)
+
+    def thinking(request):
+        said = script(request)
+        if request.output_schema:
+            jsonschema.validate(json.loads(said.text), request.output_schema)
+        return replace(said, thinking="Let me see.")
+
+    with serve(SPEAKS[provider][0](), thinking) as server:
         agent = desk(WRAP[dialect](model_of(provider, server)), shop := Shop(), "always")
         transcript = ()
         for text in ("ORD-001 and ORD-002, please", "Now ORD-003", "and ORD-004"):
             outcome = agent.run(text, transcript=transcript)
             transcript = outcome.transcript
-            assert outcome.exit == "signal"
-            assert outcome.behind_a_thought == len(outcome.actions) > 0
-            assert all(order in outcome.answer for order in RIGHT if order in text)
-        assert not any(body.get("tools") for body in server.requests)
+            assert (outcome.exit, outcome.behind_a_thought) == ("signal", len(outcome.actions))
     assert decided(shop) == RIGHT
-    replies = [m for m in transcript if isinstance(m, Assistant)]
-    assert not any(reply.enforced == "ignored" for reply in replies)
 
 
 # What covers a call.
 
 
-CARRYING = {"think": None, "carry": True, "silence": "accept"}
-
-
 @each
-@pytest.mark.parametrize(("given", "paid"), [({"thought": "Due.", "n": 1}, [1]), ({"n": 1}, [])])
-def test_without_a_think_tool_a_call_carries_its_own_thought(dialect, given, paid):
-    done = []
-
-    @tool(think_first=True)
-    def pay(n: int) -> str:
-        """Pay."""
-        done.append(n)
-        return "paid"
-
-    actions = [{"tool": "pay", "arguments": given}]
+@pytest.mark.parametrize(("given", "looks"), [({"thought": "Why.", "id": 7}, 1), ({"id": 7}, 0)])
+def test_without_a_think_tool_a_call_carries_its_own_thought(dialect, given, looks):
+    actions = [{"tool": "look", "arguments": given}]
     reply = {"json": json.dumps({**PLAN, "actions": actions}),
-             "react": f"Action: pay\nAction Input: {json.dumps(given)}"}  # fmt: skip
+             "react": f"Action: look\nAction Input: {json.dumps(given)}"}  # fmt: skip
     model = WRAP[dialect](ScriptedModel([reply[dialect], *[DONE[dialect]] * 5]))
-    Agent(model, [pay], **CARRYING).run("Pay 1.")
-    assert done == paid
+    outcome = Agent(model, [look], think=None, carry=True, silence="accept").run("Look at 7.")
+    assert len(outcome.actions) == looks
 
 
 @each

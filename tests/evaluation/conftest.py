@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from think_agent.cli.main import main
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
 from think_agent.evaluation.results import LINE
-from think_agent.evaluation.scores import Result, Setting
+from think_agent.evaluation.scores import Result
 
 SUITE = "demos.refund.suite"
+NO_FLOORS = "tests.support.simulated"  # the same suite without its floors, which take time
 FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "five-rules"]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
@@ -25,7 +27,7 @@ RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
 
 def plan(cases: Path, **given) -> Evaluation:
     """An evaluation of the refund desk. Arguments that are not in RUNS are settings."""
-    runs = {"suite": SUITE}
+    runs = {"suite": NO_FLOORS}
     arms = {"provider": ["offline:careful"]}
     for name, value in given.items():
         kind = runs if name in RUNS else arms
@@ -61,32 +63,16 @@ def results_in(path: Path) -> list[Result]:
     return [line for line in lines if isinstance(line, Result) and not line.setting.is_floor]
 
 
-def found_by(evaluation: Evaluation) -> dict[Setting, list[Result]]:
-    """The results of an evaluation, without the floors."""
-    found = evaluation.found()
-    return {setting: found[setting] for setting in found if not setting.is_floor}
-
-
 def play(evaluation: Evaluation, model) -> None:
-    """Make `model` the model of all settings, except the floors."""
-    for setting in evaluation.models:
-        if not setting.is_floor:
-            evaluation.models[setting] = model
+    """Make `model` the model of all settings."""
+    evaluation.models.update(dict.fromkeys(evaluation.models, model))
 
 
 def played(script, cases: Path, **given) -> Evaluation:
     """An evaluation that was run, with this script as the model of its settings."""
-    evaluation = without_floors(plan(cases, **given))
+    evaluation = plan(cases, **given)
     play(evaluation, ScriptedModel(script))
     evaluation.run()
-    return evaluation
-
-
-def without_floors(evaluation: Evaluation) -> Evaluation:
-    """The same evaluation, where the floors tell nothing and would only take time."""
-    for setting in [*evaluation.models]:
-        if setting.is_floor:
-            del evaluation.models[setting]
     return evaluation
 
 
@@ -115,11 +101,17 @@ def few(tmp_path):
 
 
 @pytest.fixture
-def ran(few, out):
+def plan_few(few, out):
+    """Makes an evaluation of the few cases."""
+    return partial(plan, few, out=out)
+
+
+@pytest.fixture
+def ran(plan_few):
     """Runs an evaluation of the few cases and gives it."""
 
-    def run(cases=few, **given) -> Evaluation:
-        evaluation = plan(cases, out=out, **given)
+    def run(**given) -> Evaluation:
+        evaluation = plan_few(**given)
         evaluation.run()
         return evaluation
 

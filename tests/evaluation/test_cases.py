@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -12,7 +13,7 @@ from demos.refund.shop import INSTRUCTIONS, allowed_decision
 from demos.refund.suite import ADVICE, TASK, CaseShop, RefundCase, prepare
 from tests.evaluation.conftest import EASY, HARD, cases_of, ids
 from tests.support.simulated import LINES
-from think_agent import THINK, Agent, Force, Request, ScriptedModel, ToolResult, Turn, User
+from think_agent import THINK, Agent, Force, Request, ScriptedModel, ToolResult, User
 from think_agent.dialects import in_dialect
 from think_agent.evaluation.scores import Setting
 from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepared
@@ -184,40 +185,35 @@ def test_a_second_decision_on_an_order_is_one_too_many():
     assert made.check() == suite.Check(False, 1, ("ORD-102 deny", "ORD-102 deny"))
 
 
-def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
-    made = world("several", 1)
+def missing_after(made, *replies) -> str | None:
+    """What the check of this world finds missing after a thought and these replies."""
     [check] = made.done_when
+    model = ScriptedModel([think("Look."), *replies, "Done."])
+    return check(Agent(model, made.tools, silence="accept").run("Refund both").turn)
+
+
+def test_the_check_of_done_when_names_orders_that_were_seen_and_not_decided():
+    easy = world("several")
     look = [call("lookup_order", order_id=f"ORD-11{n}") for n in (1, 2)]
     rules = [call("check_refund_policy", order_id=f"ORD-11{n}") for n in (1, 2)]
     deny = call("process_refund", order_id="ORD-112", decision="deny", reason="late")
-
-    def turn(*replies) -> Turn:
-        model = ScriptedModel([*replies, "Done."])
-        return Agent(model, made.tools, silence="accept").run("Refund both").turn
-
-    assert check(turn(think("Look."), look)) is None
-    assert check(turn(think("Look."), look, rules[:1])) == "ORD-111: no decision is recorded"
-    seen = turn(think("Look."), look, rules, think("Decide."), [deny])
-    assert check(seen) == "ORD-111: no decision is recorded"
-    hard = world("many", 1)
-    [check] = hard.done_when
+    missing = "ORD-111: no decision is recorded"
+    assert missing_after(easy, look) is None
+    assert missing_after(easy, look, rules[:1]) == missing
+    assert missing_after(easy, look, rules, think("Decide."), deny) == missing
     order = BY_ID["many-1"]["orders"][0]["id"]
-    replies = [think("Look."), [call("lookup_order", order_id=order.lower())], "Done."]
-    seen = Agent(ScriptedModel(replies), hard.tools, silence="accept").run("Refund it").turn
-    assert check(seen) == f"{order}: no decision is recorded"
+    look_up = call("lookup_order", order_id=order.lower())
+    assert missing_after(world("many"), look_up) == f"{order}: no decision is recorded"
 
 
 # Floors: what it takes nothing to be right on.
 
 
-@pytest.fixture(scope="module")
-def floors() -> dict[tuple[str, str], set[str]]:
-    """The cases that each floor gets right, with a shop that trusts it or one that refuses."""
-    found = {}
-    for name, enforce in [*((name, "off") for name in FLOORS), ("follow-the-refusal", "on")]:
-        setting = Setting(f"offline:{name}", think="none", cover="none", enforce=enforce)
-        found[name, enforce] = right_of(setting, FLOORS[name])
-    return found
+@cache
+def floor(name: str, enforce: str = "off") -> set[str]:
+    """The cases that a floor gets right, with a shop that trusts it or one that refuses."""
+    setting = Setting(f"offline:{name}", think="none", cover="none", enforce=enforce)
+    return right_of(setting, FLOORS[name])
 
 
 def right_of(setting, script) -> set[str]:
@@ -231,23 +227,23 @@ def right_of(setting, script) -> set[str]:
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_no_floor_is_right_on_more_than_two_hard_cases_of_five(floors, name):
+def test_no_floor_is_right_on_more_than_two_hard_cases_of_five(name):
     """And five rules decide the easy half, which is why it is not compared (README)."""
-    right = floors[name, "off"]
+    right = floor(name)
     assert 0 < len(right - ids(EASY)) <= 0.4 * 60
     assert (len(right & ids(EASY)) == 58) == (name == "five-rules")
     assert ids(EASY) == {line["id"] for line in LINES if line.get("easy")}
 
 
-def test_a_script_is_no_better_than_the_floor_that_decides_as_it_does(floors):
+def test_a_script_is_no_better_than_the_floor_that_decides_as_it_does():
     right = right_of(Setting("offline:careful"), suite.STAND_INS["careful"])
-    assert right == floors["five-rules", "off"]
+    assert right == floor("five-rules")
 
 
-def test_a_shop_that_refuses_gives_the_answer_away(floors):
+def test_a_shop_that_refuses_gives_the_answer_away():
     """The reason for the default: a script that only does what the refusal says is right."""
-    assert len(floors["follow-the-refusal", "on"] & ids(EASY)) >= 0.9 * 60
-    assert len(floors["follow-the-refusal", "off"] & ids(EASY)) <= 0.5 * 60
+    assert len(floor("follow-the-refusal", "on") & ids(EASY)) >= 0.9 * 60
+    assert len(floor("follow-the-refusal") & ids(EASY)) <= 0.5 * 60
 
 
 # Every prompt fits its tools.

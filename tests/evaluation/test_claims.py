@@ -4,18 +4,17 @@ import re
 
 import pytest
 
-from tests import readme
-from tests.readme import ROOT
+from tests.demos.test_readme import PAGES
 
 TABLE = "think_agent/evaluation/README.md"
-PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in readme.readmes()}
+
 SECTION = PAGES[TABLE].split("## What is known from others")[1].split("\n## ")[0]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in SECTION.splitlines()
     if line.startswith("| ")
 ][1:]
-LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")  # its target
 TOOLS = {  # linked without a statement about them
     "https://ollama.com",
     "https://docs.dbos.dev",

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.evaluation.conftest import SUITE, evaluate, plan
+from tests.evaluation.conftest import SUITE, evaluate
 from tests.support.providers import KEY
 from tests.support.simulated import CASES, LINES
 from think_agent.evaluation.inputs import read_cases, settings_of
@@ -31,9 +31,9 @@ from think_agent.evaluation.trials import Suite
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )
-def test_a_wrong_plan_is_refused_before_anything_is_run(few, out, given, message):
+def test_a_wrong_plan_is_refused_before_anything_is_run(plan_few, out, given, message):
     with pytest.raises(ValueError, match=message):
-        plan(few, **given, out=out)
+        plan_few(**given)
     assert not out.exists()
 
 
@@ -83,10 +83,10 @@ CASE = LINES[0]
         (json.dumps({**CASE, "tools": {"think": "gone"}}), "line 1: no case (tools.think."),
     ],
 )
-def test_a_wrong_case_is_found_before_anything_is_run(few, out, text, message):
+def test_a_wrong_case_is_found_before_anything_is_run(plan_few, few, out, text, message):
     few.write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)):
-        plan(few, out=out)
+        plan_few()
     assert not out.exists()
 
 

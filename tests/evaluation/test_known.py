@@ -13,29 +13,27 @@ from demos.refund.stand_ins import STAND_INS
 from tests.evaluation.conftest import (
     EASY,
     FAILS_ONCE,
-    FLOORS,
     HARD,
+    SUITE,
     cases_of,
     evaluate,
-    found_by,
     ids,
     plan,
     play,
     played,
     results_in,
-    without_floors,
     write_lines,
 )
 from tests.evaluation.test_cases import named
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
+from tests.support.agents import of_kind
 from tests.support.providers import KEY, SPEAKS
 from tests.support.simulated import brain
-from think_agent import Assistant, BadRequest, ScriptedModel, Usage
+from think_agent import Assistant, BadRequest, ScriptedModel, Usage, User
 from think_agent.audit import read
 from think_agent.dialects import in_dialect
-from think_agent.evaluation.comparisons import planned
-from think_agent.evaluation.report import report
+from think_agent.evaluation.report import power
 from think_agent.evaluation.scores import FOUR_ROWS, Score
 from think_agent.providers import PROVIDERS
 
@@ -56,7 +54,6 @@ RIGHT = {  # in the easy half; what else is right there, needs no decision or on
     "silent": {case["id"] for case in EASY if not case["expected"]},
     "hasty": {case["id"] for case in EASY if approved_unseen(case)},
 }
-SCRIPTS = [f"offline:{name}" for name in RIGHT]
 
 
 def in_the_easy_half(results) -> list:
@@ -72,10 +69,11 @@ def known(tmp_path_factory):
     """All scripts on the easy cases and some of the hard ones: the results by script."""
     folder = tmp_path_factory.mktemp("eval")
     cases = write_lines(folder / "cases.jsonl", [*EASY, *cases_of(*HARD)[::5]])
-    evaluation = without_floors(plan(cases, provider=SCRIPTS, out=folder / "all.jsonl"))
+    scripts = [f"offline:{name}" for name in RIGHT]
+    evaluation = plan(cases, provider=scripts, out=folder / "all.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
-    return dict(zip(RIGHT, found_by(evaluation).values(), strict=True))
+    return dict(zip(RIGHT, evaluation.found().values(), strict=True))
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -102,13 +100,9 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
     # These have one action a reply, and the gate wants a thought before each but the first.
     expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
     for name, right in expected.items():
-        out = tmp_path / f"{name}.jsonl"
-        plain = plan(cases, provider=["ollama:m"], dialect=[dialect], out=out)
-        evaluation = without_floors(plain)
-        model = in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect)
-        play(evaluation, model)
-        evaluation.run()
-        [own] = found_by(evaluation).values()
+        given = {"provider": ["ollama:m"], "dialect": [dialect], "out": tmp_path / name}
+        script = in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect).complete
+        [own] = played(script, cases, **given).found().values()
         assert right_in_the_easy_half(own) == right & ids(some)
         assert Score(own).total("behind_a_thought") == Score(own).total("actions")
 
@@ -117,28 +111,26 @@ def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
     argues = cases_of("argues")[:3]
     cases = write_lines(tmp_path / "argues.jsonl", argues)
     done = Assistant("Done.", usage=Usage(10, 1))
-    evaluation = played(lambda request: done, cases, force=["never"], out=out)
-    [own] = found_by(evaluation).values()
+    [own] = played(lambda request: done, cases, force=["never"], out=out).found().values()
     for case, result in zip(argues, own, strict=True):
         assert (result.model_calls, result.usage) == (3, Usage(30, 3))
         record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
-        text = [entry.text for entry in record.entries if getattr(entry, "kind", "") == "person"]
-        assert text == [case["text"], *case["then"]]
+        asked = [user.text for user in of_kind(record.entries, User)]
+        assert asked == [case["text"], *case["then"]]
 
 
 def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
-    evaluation = played(lambda request: Assistant("Done."), few, out=out)
-    [own] = found_by(evaluation).values()
+    [own] = played(lambda request: Assistant("Done."), few, out=out).found().values()
     assert (Score(own).total("forced") > 0, Score(own).total("honored")) == (True, 0)
 
 
 @pytest.mark.parametrize("enforce", ["off", "on"])
-def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, tmp_path, enforce):
+def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, few, enforce):
     some = cases_of("plain", "several", "unknown", "edge", "pressure")
-    cases = write_lines(tmp_path / "some.jsonl", some)
-    evaluation = ran(cases, provider=["offline:hasty"], enforce=[enforce])
+    write_lines(few, some)
+    evaluation = ran(suite=SUITE, provider=["offline:hasty"], enforce=[enforce])
     assert {setting.enforce for setting in evaluation.models} == {enforce}  # floors, too
-    [own] = found_by(evaluation).values()
+    own, *_ = evaluation.found().values()
     for case, result in zip(some, own, strict=True):
         wrong = {order for order in named(case) if case["expected"].get(order) != "approve"}
         written = named(case) & ids(case["orders"])
@@ -156,31 +148,30 @@ def test_without_the_exit_signal_silence_is_the_way_out(ran):
     [(setting, why)] = evaluation.impossible.items()
     assert (setting.force, setting.think, "only way out" in why) == ("always", "minimal", True)
     ends = set()
-    for setting, own in found_by(evaluation).items():
+    for setting, own in evaluation.found().items():
         ends |= {(setting.think, result.exit) for result in own if result.right}
     assert ends == {("on", "signal"), ("minimal", "silence")}
 
 
-def test_an_impossible_setting_is_listed_with_its_reason(few, out):
+def test_an_impossible_setting_is_listed_with_its_reason(plan_few):
     arms = {"think": ["on", "none"], "cover": ["gate", "none"], "force": ["first", "never"]}
-    evaluation = plan(few, out=out, **arms)
+    evaluation = plan_few(**arms)
     impossible = {}
     for setting, why in evaluation.impossible.items():
         impossible[setting.think, setting.cover, setting.force] = why
-    assert impossible.keys() == {
-        ("none", "gate", "first"),
-        ("none", "gate", "never"),
-        ("none", "none", "never"),
+    nothing_to_force = "without a think tool there is nothing to force"
+    assert impossible == {
+        ("none", "gate", "first"): "process_refund: think_first needs a think tool, or carry=True",
+        ("none", "gate", "never"): nothing_to_force,
+        ("none", "none", "never"): nothing_to_force,
     }
-    assert "think_first" in impossible["none", "gate", "first"]
-    assert "nothing to force" in impossible["none", "none", "never"]
-    assert len(evaluation.models) == 5 + len(FLOORS)
+    assert len(evaluation.models) == 5
 
 
 def test_the_arms_of_cover_reach_the_agent(ran):
     """`hasty` acts without a thought. The gate refuses that; without the gate it goes through."""
     evaluation = ran(provider=["offline:hasty"], force=["never"], cover=["gate", "none"])
-    gate, none = (Score(own) for own in found_by(evaluation).values())
+    gate, none = (Score(own) for own in evaluation.found().values())
     assert gate.total("behind_a_thought") == gate.total("actions")
     assert none.total("behind_a_thought") < none.total("actions")
 
@@ -188,34 +179,29 @@ def test_the_arms_of_cover_reach_the_agent(ran):
 def test_the_arms_of_silence_reach_the_agent(ran):
     """`narrator` promises to go on and stops: it is asked, or believed."""
     evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
-    confirm, accept = found_by(evaluation).values()
+    confirm, accept = evaluation.found().values()
     assert Score(confirm).right > Score(accept).right
     assert {result.exit for result in accept if not result.right} >= {"silence"}
 
 
 def boaster(request):
-    """Looks up and checks all orders, decides the first, and says that all is done. If it is told
-    what is missing, it does the rest.
-    """
+    """Looks up and checks all orders, and says that all is done. It decides if it is told to."""
     reply = offline.reply(request)
-    decisions = [call for call in reply.tool_calls if call.name == "process_refund"]
-    was_asked = any(getattr(message, "kind", "") == "check" for message in request.messages)
-    if was_asked or not decisions:
-        return reply
-    if any(getattr(message, "name", "") == "process_refund" for message in request.messages):
-        return replace(reply, tool_calls=(), text="All is done.", stop_reason="end_turn")
-    return replace(reply, tool_calls=(decisions[0],))
+    decides = any(call.name == "process_refund" for call in reply.tool_calls)
+    was_told = any(getattr(message, "kind", "") == "check" for message in request.messages)
+    if decides and not was_told:
+        return Assistant("All is done.")
+    return reply
 
 
-def test_a_false_success_is_a_column_and_done_when_catches_it(tmp_path, out):
+def test_a_false_success_is_a_column_and_done_when_catches_it(few, out):
     several = cases_of("several")
-    cases = write_lines(tmp_path / "several.jsonl", several)
+    write_lines(few, several)
     arms = {"force": ["never"], "think": ["none"], "cover": ["none"], "done_when": ["off", "on"]}
-    evaluation = played(boaster, cases, out=out, **arms)
-    header, believed, checked = report(found_by(evaluation))[0].rows
+    header, believed, checked = played(boaster, few, out=out, **arms).report()[0].rows
     column = header.index("said done")
-    more = len(ids(several) & SEVERAL)
-    assert (believed[column], checked[column]) == (str(more), "-")
+    wrong = sum(bool(case["expected"]) for case in several)
+    assert (believed[column], checked[column]) == (str(wrong), "-")
     assert checked[1] == f"{len(several)}/{len(several)}"
 
 
@@ -226,12 +212,8 @@ def test_the_four_rows_run_and_the_impossible_one_is_listed_before(command, out,
     assert command("--four-rows") == 0
     printed = capsys.readouterr()
     assert "skipped extended thinking: a script does not reason" in printed.err
-    common = "cover=none, force=never, provider=offline:careful, reasoning=off"
-    assert f"The same for all: {common}." in printed.out
-    for rows in re.findall(r"(?:^\|.*\n)+", printed.out, re.MULTILINE):
-        names = [line.split("|")[1].strip() for line in rows.splitlines()[2:]]
-        assert names[:5] == ["baseline", "prompt", "think", "think + prompt", "silent prompt"]
-        assert names[5:] == [f"floor:{name}" for name in FLOORS]
+    rows = {one.setting.row for one in results_in(out)}
+    assert rows == {row["row"] for row in FOUR_ROWS} - {"extended thinking"}
     thinks = {one.setting.think: one.behind_a_thought for one in results_in(out)}
     assert thinks["none"] == 0 < thinks["minimal"]
     remedy = "Does the article's remedy help? think + prompt against baseline: "
@@ -242,17 +224,15 @@ def test_runs_and_comparisons_are_listed_before_the_run(command, capsys):
     with serve(OllamaServer(), brain("nothing", 1)) as server:
         assert command("--provider", "ollama", "--base-url", server.url, "--four-rows") == 0
     shown = capsys.readouterr().err.splitlines()
-    rows = [row["row"] for row in FOUR_ROWS]
-    assert shown[:6] == [f"to run: {row}" for row in rows]
-    assert {"to compare: think + prompt and baseline"} < set(shown[6:11])
-    assert shown[11].startswith("With 2 cases and 1 trial of each, a difference of ")
-    assert "two times in three, with 5 comparisons." in shown[11]
+    assert shown[:6] == [f"to run: {row['row']}" for row in FOUR_ROWS]
+    assert "to compare: think + prompt and baseline" in shown[6:11]
+    assert shown[11] == power(cases=2, trials=1, comparisons=5)
 
 
 # What a model cannot take.
 
 
-def test_reasoning_that_a_server_refuses_is_found_by_one_question(few, out):
+def test_reasoning_that_a_server_refuses_is_found_by_one_question(plan_few):
     arms = {"provider": ["ollama:m"], "reasoning": ["off", "low"], "force": ["first", "never"]}
     asked = []
 
@@ -260,26 +240,23 @@ def test_reasoning_that_a_server_refuses_is_found_by_one_question(few, out):
         asked.append(request)
         raise BadRequest("this model does not reason")
 
-    evaluation = plan(few, out=out, **arms)
+    evaluation = plan_few(**arms)
     play(evaluation, ScriptedModel(offline.reply))
     for setting in evaluation.models:
         if setting.reasoning == "low":
             evaluation.models[setting] = ScriptedModel(refuse)
-    assert len(planned(list(evaluation.models))) == 4
     evaluation.try_models()
     evaluation.run()
     assert len(asked) == len(evaluation.impossible) == 2
     assert set(evaluation.impossible.values()) == {"this model does not reason"}
-    assert len(planned(list(evaluation.models))) == 1
-    assert {setting.reasoning for setting in found_by(evaluation)} == {"off"}
+    assert {setting.reasoning for setting in evaluation.found()} == {"off"}
 
 
-def without_tools() -> OllamaServer:
-    return OllamaServer(capabilities=("completion",))
+WITHOUT_TOOLS = OllamaServer(capabilities=("completion",))
 
 
 def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
-    with serve(without_tools(), offline.reply) as server:
+    with serve(WITHOUT_TOOLS, offline.reply) as server:
         flags = ("--provider", "ollama:m", "--dialect", "native", "--base-url", server.url)
         assert command(*flags) == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -287,50 +264,40 @@ def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
     assert not out.exists()
 
 
-def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(few, out):
+def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(plan_few):
     """By default it speaks json, as in `connect`."""
-    with serve(without_tools(), speaking(offline.reply, "json")) as server:
+    with serve(WITHOUT_TOOLS, speaking(offline.reply, "json")) as server:
         arms = {"provider": ["ollama:m"], "dialect": ["native", "default", "json"]}
-        evaluation = plan(few, out=out, base_url=server.url, **arms)
+        evaluation = plan_few(base_url=server.url, **arms)
         evaluation.try_models()
         assert server.requests == []
         evaluation.run()
     [(setting, why)] = evaluation.impossible.items()
     assert (setting.dialect, "does not support tools" in why) == ("native", True)
-    found = found_by(evaluation)
-    assert [setting.dialect for setting in found] == ["default", "json"]
-    for own in found.values():
-        assert any(result.right for result in own)
+    right = {setting.dialect: Score(own).right for setting, own in evaluation.found().items()}
+    assert [*right] == ["default", "json"]
+    assert all(right.values())
 
 
 # Through the real SDKs.
 
 
-@pytest.fixture(params=sorted(SPEAKS.keys() - {"openai-responses"}))
-def through_an_sdk(request, command, monkeypatch):
-    """Runs `think-agent eval` on the few cases through the SDK of a provider, then stops the
-    server. Gives the flags, the model, and the requests.
-    """
+@pytest.mark.parametrize("provider", sorted(SPEAKS.keys() - {"openai-responses"}))
+def test_the_same_score_through_every_provider(
+    provider, command, out, tmp_path, monkeypatch, capsys
+):
     for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    protocol, spec, _ = SPEAKS[request.param]
+    protocol, spec, _ = SPEAKS[provider]
 
     def counted(request):
         return replace(offline.reply(request), usage=Usage(1000, 100))
 
     with serve(protocol(), counted) as server:
-        url = server.url
-        if spec.startswith("openai"):
-            url += "/v1"
+        url = server.url + "/v1" * spec.startswith("openai")
         flags = ["--provider", spec, "--base-url", url, "--max-output-tokens", "321"]
         flags += ["--cover", "gate,carry"]
         assert command(*flags) == 0
-    provider, _, model = spec.partition(":")
-    return flags, model or PROVIDERS[provider].default_model, server.requests
-
-
-def test_the_same_score_through_every_provider(through_an_sdk, command, out, tmp_path, capsys):
-    flags, model, requests = through_an_sdk
     found = results_in(out)
     easy = in_the_easy_half(found)
     assert right_in_the_easy_half(found) == {result.case for result in easy} - GIVES_UP
@@ -340,11 +307,13 @@ def test_the_same_score_through_every_provider(through_an_sdk, command, out, tmp
         assert result.forced
         assert not result.error
 
-    bodies = [json.dumps(body) for body in requests]
+    bodies = [json.dumps(body) for body in server.requests]
     assert all("321" in body for body in bodies)
     # A tool that carries its thought has a parameter for it, as the think tool has.
     assert {1, 2} <= {body.count('"thought": {') for body in bodies}
 
+    name, _, model = spec.partition(":")
+    model = model or PROVIDERS[name].default_model
     prices = tmp_path / "prices.toml"
     prices.write_text(f'[think_agent.prices."{model}"]\ninput = 1\noutput = 10\n')
     capsys.readouterr()
@@ -378,22 +347,15 @@ def prepare(case, *, enforce):
 """
 
 
-@pytest.fixture
-def lamp(tmp_path, monkeypatch):
-    """A cases file with a suite beside it."""
-    monkeypatch.delitem(sys.modules, "suite", raising=False)
+def test_a_suite_is_the_module_beside_its_cases(tmp_path, out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "suite", None)  # what was there before is put back
+    del sys.modules["suite"]
     (tmp_path / "suite.py").write_text(SWITCH)
     case = {"kind": "lamp", "text": ""}  # the person is asked for it
-    yield write_lines(
-        tmp_path / "lamp.jsonl",
-        [{"id": "a", "on": True, **case}, {"id": "b/c", "on": False, **case}],
-    )
-    sys.modules.pop("suite", None)  # what monkeypatch takes out, it puts back
-
-
-def test_a_suite_is_the_module_beside_its_cases(lamp, out):
+    lamps = [{"id": "a", "on": True, **case}, {"id": "b/c", "on": False, **case}]
+    cases = write_lines(tmp_path / "lamp.jsonl", lamps)
     spec = "offline:once,offline:never"
-    assert evaluate(lamp, "--provider", spec, "--force", "never", "--out", out) == 0
+    assert evaluate(cases, "--provider", spec, "--force", "never", "--out", out) == 0
     right = {(one.setting.provider, one.case) for one in results_in(out) if one.right}
     assert right == {("offline:once", "a"), ("offline:never", "b/c")}
     assert len(list(out.with_suffix(".transcripts").iterdir())) == 4

@@ -1,29 +1,13 @@
 """The page of an evaluation: the picture has the shares of the table, and all of the report."""
 
-from html.parser import HTMLParser
+import html
+import itertools
 
 from tests.evaluation.values import FIRST, FLOOR, NEVER, result, results_of
 from think_agent.evaluation.page import panels, to_html
 from think_agent.evaluation.report import report
 from think_agent.evaluation.scores import Setting
 from think_agent.text import sanitize
-
-
-class Texts(HTMLParser):
-    """All texts of a page, each as a browser shows it."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def handle_data(self, data):
-        self.found.append(data)
-
-
-def texts_of(page: str) -> list[str]:
-    reader = Texts()
-    reader.feed(page)
-    return reader.found
 
 
 def easy(setting: Setting, right: str) -> list:
@@ -42,11 +26,8 @@ def test_each_dot_is_the_share_in_the_table():
     assert [(mark.name, str(mark.share)) for mark in marks] == [
         (row[0], row[column]) for row in rows
     ]
-    assert [mark.share.low < mark.share.value < mark.share.high for mark in hard.dots] == [True] * 2
-    assert [mark.share.value for mark in hard.dots] == [0.75, 0.25]
     page = to_html(BOTH, report(BOTH))
     assert [f'class="dot" style="--at: {at}"' in page for at in (75.0, 25.0)] == [True, True]
-    assert [row[header.index("easy")] for row in rows] == ["1/3"] * 3
     assert [mark.share.value for mark in [*simple.dots, *simple.lines]] == [1 / 3] * 3
 
 
@@ -68,13 +49,13 @@ def test_a_setting_in_which_all_runs_failed_has_no_dot():
 
 def test_the_page_has_every_cell_and_every_sentence():
     made = report(BOTH)
-    texts = texts_of(to_html(BOTH, made))
+    page = html.unescape(to_html(BOTH, made))
     *tables, sentences = made
+    texts = sentences.remark.splitlines()
     for table in tables:
-        assert table.name in texts
-        for row in table.rows:
-            assert {*row} <= {*texts}
-    assert {*sentences.remark.splitlines()} <= {*texts}
+        texts += [table.name, *itertools.chain(*table.rows)]
+    for text in texts:
+        assert f">{text}<" in page
 
 
 def test_a_kind_of_case_may_hold_anything():
@@ -83,4 +64,6 @@ def test_a_kind_of_case_may_hold_anything():
     found = {FIRST: [result("a", True, kind=kind)]}
     made = report(found)
     assert made[2].rows == [["setting", "right"], ["p", f"{kind} 1/1"]]
-    assert sanitize(f"{kind} 1/1") in texts_of(to_html(found, made))
+    page = to_html(found, made)
+    assert f">{sanitize(kind)} 1/1<" in html.unescape(page)
+    assert "<script>b" not in page

@@ -1,6 +1,7 @@
 """Nothing is run twice, and each result says where it is from."""
 
 import asyncio
+import itertools
 import re
 import signal
 import subprocess
@@ -21,7 +22,6 @@ from tests.evaluation.conftest import (
     FLOORS,
     cases_of,
     evaluate,
-    found_by,
     plan,
     play,
     played,
@@ -31,6 +31,8 @@ from tests.evaluation.conftest import (
 from tests.readme import ROOT
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
+from tests.support import simulated
+from tests.support.agents import of_kind
 from tests.support.providers import SPEAKS
 from think_agent import (
     THINK,
@@ -38,15 +40,12 @@ from think_agent import (
     AuthError,
     BadRequest,
     ConnectionFailed,
-    Overloaded,
     ScriptedModel,
 )
 from think_agent.audit import read
 from think_agent.errors import ModelError
 from think_agent.evaluation import trials
-from think_agent.evaluation.report import report
 from think_agent.evaluation.results import LINE
-from think_agent.evaluation.scores import Score
 from think_agent.evaluation.tables import markdown
 
 TWICE = ("--suite", "demos.refund.suite", "--provider", "offline:careful", "--trials", "2")
@@ -87,18 +86,14 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
         assert re.search(stopped, shown)
     before = out.read_bytes().splitlines()
     assert 20 <= len(before) - 1 < every  # the first is the plan
-    with out.open("a") as file:
-        file.write('{"setting": {"provider": "offl')  # what a torn write leaves
     assert evaluate(thirty, *TWICE, "--out", out) == 0
     after = out.read_bytes().splitlines()
     assert after[: len(before)] == before
     assert len(after) - 1 == every
     assert len(names(out)) == len(set(names(out))) == 60
-    assert f"{len(before) - 1} of {every} runs are done already" in capsys.readouterr().err
-    whole = out.read_bytes()
-    assert evaluate(thirty, *TWICE, "--out", out) == 0
-    assert out.read_bytes() == whole
-    assert "60/60" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert f"{len(before) - 1} of {every} runs are done already" in shown.err
+    assert "60/60" in shown.out
 
 
 def test_two_processes_do_not_write_to_one_file(thirty, out, capsys):
@@ -114,23 +109,23 @@ def test_two_processes_do_not_write_to_one_file(thirty, out, capsys):
     assert len(names(out)) == len(set(names(out))) == 60
 
 
-def test_what_another_process_added_before_the_lock_is_not_run_again(few, out):
-    first, second = plan(few, out=out), plan(few, out=out)
-    first.run()
+def test_what_another_process_added_before_the_lock_is_not_run_again(plan_few, ran, out):
+    second = plan_few()
+    ran()
     written = out.read_bytes()
     second.run()
     assert out.read_bytes() == written
 
 
-def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(few, out, ran):
+def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(plan_few, ran, out):
     ran()
     written = out.read_bytes()
     out.write_bytes(written[:-9])
-    evaluation = plan(few, out=out)
+    evaluation = plan_few()
     assert (len(evaluation.waiting), evaluation.missing) == (1, 1)
-    ran()
+    evaluation.run()
     assert len(out.read_bytes().splitlines()) == len(written.splitlines())
-    assert plan(few, out=out).missing == 0
+    assert plan_few().missing == 0
 
 
 def test_more_trials_and_settings_add_to_what_is_there(ran, out):
@@ -138,7 +133,7 @@ def test_more_trials_and_settings_add_to_what_is_there(ran, out):
     evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
     plan, *done = out.read_text().splitlines()
     assert LINE.validate_json(plan).trials == 1
-    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2 * (2 + len(FLOORS))
+    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2 * 2
     assert "pass^2" in markdown(evaluation.report())
 
 
@@ -148,54 +143,41 @@ NOT_TESTED = (
 )
 
 
-def test_only_the_complete_plan_in_the_file_is_tested(tmp_path, out):
+def test_only_the_complete_plan_in_the_file_is_tested(plan_few, few, out):
     """To look after each trial, to leave out settings or to add trials tests nothing."""
-    hard = write_lines(tmp_path / "hard.jsonl", cases_of("many")[:8])
+    write_lines(few, cases_of("many")[:8])
 
-    def evaluation(forces=("first", "never", "always"), **given):
-        given |= {"provider": ["ollama:m"], "suite": "tests.support.simulated"}  # no floors
-        made = plan(hard, force=forces, out=out, **given)
-        scripts = (refund.STAND_INS["silent"], refund.STAND_INS["careful"])
-        for setting in made.models:
-            made.models[setting] = ScriptedModel(scripts[setting.force == "first"])
-        return made
+    def told(run=False, force=("first", "never", "always"), **given):
+        """The sentences of the report."""
+        evaluation = plan_few(provider=["ollama:m"], force=force, **given)
+        for setting in evaluation.models:
+            name = "careful" if setting.force == "first" else "silent"
+            evaluation.models[setting] = ScriptedModel(refund.STAND_INS[name])
+        if run:
+            evaluation.run()
+        return evaluation.report()[-1].remark
 
-    def told(made):
-        return made.report()[-1].remark
-
-    first_half = evaluation(trials=2, shard="1/2")
-    first_half.run()
-    line, *results = out.read_text().splitlines()
-    planned = LINE.validate_json(line)
-    assert (planned, len(planned.comparisons), planned.at < results[0]) == (
-        first_half.plan,
-        2,
-        True,
-    )
-    assert NOT_TESTED in told(first_half)
-    assert "p = " not in told(first_half)
-    second_half = evaluation(trials=2, shard="2/2")
-    second_half.run()
-    assert "is worse than force=first" in told(second_half)
-    for other in (
-        evaluation(trials=1),
-        evaluation(trials=3),
-        evaluation(forces=("first", "never"), trials=2),
-    ):
-        assert NOT_TESTED in told(other)
-        assert "p = " not in told(other)
+    untested = [told(run=True, trials=2, shard="1/2")]
+    planned = LINE.validate_json(out.read_text().splitlines()[0])
+    assert (len(planned.comparisons), planned.trials) == (2, 2)
+    assert "is worse than force=first" in told(run=True, trials=2, shard="2/2")
+    untested += [told(trials=1), told(trials=3), told(force=("first", "never"), trials=2)]
+    for sentences in untested:
+        assert NOT_TESTED in sentences
+        assert "p = " not in sentences
 
 
-def test_the_settings_of_a_trial_take_turns_in_an_order_of_each_case(few, out):
-    jobs = plan(few, force=["first", "never"], out=out).jobs
+def test_the_settings_of_a_trial_take_turns_in_an_order_of_each_case(plan_few):
+    forces = ["first", "never", "always"]
+    jobs = plan_few(force=forces).jobs
     orders = {}
     for job in jobs:
         orders.setdefault(job.case.id, []).append(job.setting)
     assert len({tuple(order) for order in orders.values()}) > 1
-    assert jobs == plan(few, force=["first", "never"], out=out).jobs
+    assert jobs == plan_few(force=forces).jobs
 
 
-def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, tmp_path):
+def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(plan_few, tmp_path):
     """Also if their servers have different addresses."""
     given = {"provider": ["openai:m"], "force": ["first", "never"], "trials": 2}
     merged = b""
@@ -203,18 +185,18 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(few, t
         path = tmp_path / f"{part}.jsonl"
         with serve(SPEAKS["openai-chat"][0](), offline.reply) as server:
             url = f"{server.url}/v1"
-            shard = plan(few, **given, shard=f"{part}/3", out=path, base_url=url)
+            shard = plan_few(**given, shard=f"{part}/3", out=path, base_url=url)
             shard.run()
         done = Counter((result.case, result.trial) for result in results_in(path))
         assert set(done.values()) == {2}  # both settings of a trial: they are compared
         merged += path.read_bytes()
-        assert shard.missing == 8 * 2 * (2 + len(FLOORS)) + 1 - len(path.read_bytes().splitlines())
+        assert shard.missing == 8 * 2 * 2 + 1 - len(path.read_bytes().splitlines())
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
-    whole = plan(few, **given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
+    whole = plan_few(**given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
     assert (whole.missing, whole.waiting) == (0, [])
     assert len(merged.splitlines()) == 3 + len(whole.jobs)  # each shard has the plan
-    assert {len(own) for own in found_by(whole).values()} == {2 * 8}
+    assert {len(own) for own in whole.found().values()} == {2 * 8}
     assert len(names(out)) == len(set(names(out)))
 
 
@@ -225,9 +207,7 @@ def test_a_page_is_written_beside_the_table(command, tmp_path, capsys):
     assert f"wrote {page}" in shown.err
     assert "offline:careful" in shown.out
     assert page.stat().st_mode & 0o077 == 0
-    text = page.read_text()
-    assert text.count('class="dot"') == 2  # of the hard cases, and of the easy ones
-    assert "Nothing is tested for significance" in text
+    assert "Nothing is tested for significance" in page.read_text()
 
 
 def test_missing_shards_are_reported(command, capsys):
@@ -241,22 +221,21 @@ def test_missing_shards_are_reported(command, capsys):
 # Results are what they say.
 
 
-def test_a_result_says_where_it_is_from_and_its_transcript_is_kept(few, out, tmp_path):
+def test_a_result_says_where_it_is_from_and_its_transcript_is_kept(ran, out):
     with serve(OllamaServer(), offline.reply) as server:
         url = server.url.replace("http://", "http://ann:se-cret@") + "/?key=abc"
-        evaluation = plan(few, provider=["ollama:m"], out=out, base_url=url)
-        evaluation.run()
+        evaluation = ran(provider=["ollama:m"], base_url=url)
+    folder = out.with_suffix(".transcripts")
     for result in results_in(out):
         assert result.served == ("m",)
         assert result.kit == think_agent.__version__
         assert datetime.fromisoformat(result.at).tzinfo
         assert re.fullmatch(rf"{result.case}\.1\.[0-9a-f]{{16}}", result.name)
-        record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
+        record = read(folder / f"{result.name}.jsonl")
         assert record.header["model"] == "ollama:m"
-        replies = [m for m in record.entries if type(m).__name__ == "Assistant"]
-        assert len(replies) == result.model_calls
+        assert len(of_kind(record.entries, Assistant)) == result.model_calls
     assert "cret" not in out.read_text()
-    assert len(list((tmp_path / "r.transcripts").iterdir())) == len(evaluation.jobs)
+    assert len(list(folder.iterdir())) == len(evaluation.jobs)
 
 
 OTHER_THINK = replace(THINK, description="Write down what you think.")
@@ -268,7 +247,7 @@ OTHER_THINK = replace(THINK, description="Write down what you think.")
     [
         (trials, "THINK_TOOLS", {"on": OTHER_THINK, "none": None}),
         (trials, "__version__", "9.9.9"),
-        (refund, "ADVICE", "Think twice."),
+        (simulated, "ADVICE", "Think twice."),
         (refund, "TASK", refund.TASK + "\nBe kind."),
     ],
 )
@@ -309,7 +288,7 @@ def test_a_file_of_something_else_is_left_as_it_is(ran, out, text):
 
 def test_results_of_other_settings_may_stand_in_the_file(ran):
     ran(provider=["offline:silent"])
-    [(setting, own)] = found_by(ran(provider=["offline:hasty"])).items()
+    [(setting, own)] = ran(provider=["offline:hasty"]).found().items()
     assert (setting.provider, len(own)) == ("offline:hasty", 8)
 
 
@@ -339,21 +318,21 @@ class Counting(ScriptedModel):
         ("offline:careful", {"concurrency": 3}, 3),
     ],
 )
-def test_jobs_are_handed_out_once_and_so_many_at_a_time(few, out, provider, given, most):
-    evaluation = plan(few, provider=[provider], out=out, **given)
+def test_jobs_are_handed_out_once_and_so_many_at_a_time(plan_few, provider, given, most):
+    evaluation = plan_few(provider=[provider], **given)
     model = Counting(offline.reply)
-    evaluation.models.update(dict.fromkeys(evaluation.models, model))  # the floors, too
+    play(evaluation, model)
     done = []
     evaluation.run(lambda result: done.append(result.name))
     assert sorted(done) == sorted(job.name for job in evaluation.jobs)
     assert model.most == most
 
 
-def test_an_error_that_would_meet_every_case_ends_the_run_at_once(few, out):
+def test_an_error_that_would_meet_every_case_ends_the_run_at_once(plan_few):
     def refuse(request):
         raise AuthError("wrong key")
 
-    evaluation = plan(few, out=out, concurrency=3)
+    evaluation = plan_few(concurrency=3)
     model = Counting(refuse)
     play(evaluation, model)
     with pytest.raises(AuthError, match="wrong key"):
@@ -366,53 +345,41 @@ def test_a_request_that_is_refused_is_an_outcome_and_not_right(few, out):
         raise BadRequest("the prompt is too long")
 
     evaluation = played(refuse, few, out=out)
-    [found] = found_by(evaluation).values()
-    assert {(one.exit, one.right, one.error) for one in found} == {("bad request", False, "")}
-    assert {one.found for one in found} == {("the prompt is too long",)}
-    assert (Score(found).right, len(Score(found).ran), evaluation.waiting) == (0, 8, [])
+    [found] = evaluation.found().values()
+    outcomes = [(one.exit, one.right, one.error, one.found) for one in found]
+    assert outcomes == [("bad request", False, "", ("the prompt is too long",))] * 8
+    assert evaluation.waiting == []
 
 
-@pytest.mark.parametrize(("down", "stops"), [((1, 2, 3, 4), False), (range(2, 99), True)])
-def test_a_night_goes_on_after_a_lost_connection_and_stops_after_several(few, out, down, stops):
-    """Four in a row are bad luck; after five the server is gone."""
-    requests = []
+def talking(down):
+    """A script whose requests with these numbers do not reach the model."""
+    numbers = itertools.count(1)
 
     def talk(request):
-        requests.append(request)
-        if len(requests) in down:
+        if next(numbers) in down:
             raise ConnectionFailed("no server")
         return Assistant("Done.")
 
-    evaluation = plan(few, force=["never"], think=["none"], cover=["none"], out=out)
-    play(evaluation, ScriptedModel(talk))
-    if stops:
-        with pytest.raises(ModelError, match="5 runs in a row failed: no server"):
-            evaluation.run()
-        return
-    evaluation.run()
-    assert len(evaluation.waiting) == 4
-    evaluation.run()
-    assert evaluation.waiting == []
+    return talk
+
+
+def test_a_night_ends_after_several_lost_connections_in_a_row(few, out):
+    """Four in a row are bad luck; after five the server is gone."""
+    with pytest.raises(ModelError, match="5 runs in a row failed: no server"):
+        played(talking(range(4, 99)), few, out=out, provider=["ollama:m"], force=["never"])
 
 
 def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
-    failing = ["busy"]
-
-    def script(request):
-        if failing:
-            raise Overloaded(failing.pop())
-        return offline.reply(request)
-
-    evaluation = played(script, few, out=out)
-    [found] = found_by(evaluation).values()
-    [failed] = [result for result in found if result.error]
-    assert (failed.error, failed.exit, failed.right) == ("busy", "error", False)
-    sections = report(found_by(evaluation))
-    assert len(Score(found).ran) == len(found) - 1
-    assert "error 1" in markdown(sections)
-    assert "1 of 8 runs ended in an error, not counted: busy" in sections[-1].remark
-    assert [job.case.id for job in evaluation.waiting] == [failed.case]
+    down = (1, 2, 3, 4, 6, 7, 8)
+    given = {"provider": ["ollama:m"], "force": ["never"], "out": out}
+    evaluation = played(talking(down), few, **given)
+    [found] = evaluation.found().values()
+    failed = [result for result in found if result.error]
+    outcomes = {(one.error, one.exit, one.right) for one in failed}
+    assert outcomes == {("no server", "error", False)}
+    assert "error 7" in markdown(evaluation.report())
+    assert [job.case.id for job in evaluation.waiting] == [one.case for one in failed]
     evaluation.run()
     assert evaluation.waiting == []
-    [found] = found_by(evaluation).values()
+    [found] = evaluation.found().values()
     assert not any(result.error for result in found)

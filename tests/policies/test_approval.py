@@ -14,7 +14,7 @@ from typing import Annotated
 import pydantic
 import pytest
 
-from tests.support.agents import agent, results
+from tests.support.agents import agent, of_kind, results
 from think_agent import Paused, tool
 from think_agent.loop import AskHuman, CallTool
 from think_agent.messages import ToolCall, Verdict
@@ -94,42 +94,35 @@ def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
 
 
 def test_an_edit_that_leaves_every_argument_out_is_recorded_like_any_other():
-    seen = []
-
-    def pay(cents: int = 5) -> str:
-        seen.append(cents)
-        return "paid"
+    def pay(cents: int = 7) -> str:
+        return f"paid {cents}"
 
     pays = tool(pay, needs_approval=True)
     emptied = Verdict("yes", arguments={})
-    outcome = agent(pay_call(58_000), "Settled.", tools=[pays], approve=lambda _: emptied).run(
-        "Pay"
-    )
-    [result] = results(outcome, "pay")
-    assert (seen, result.arguments) == ([5], {})
-    assert outcome.actions[0].call == replace(pay_call(58_000), arguments={})
+    paying = agent(pay_call(58_000), "Settled.", tools=[pays], approve=lambda asked: emptied)
+    [action] = paying.run("Pay").actions
+    assert action.call.arguments == action.result.arguments == {}
+    assert "paid 7" in action.result.content
 
 
-def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_error():
+WRONG_EDIT = Verdict("yes", arguments={"cents": "much"})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "paid"), [(Verdict("yes", arguments={"cents": 100}), [100]), (True, [58_000])]
+)
+def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_error(verdict, paid):
     desk = Desk()
-    wrong = Verdict("yes", arguments={"cents": "much"})
-    desk.agent(wrong, Verdict("yes", arguments={"cents": 100})).run("Pay")
-    assert desk.paid == [100]
+    desk.agent(WRONG_EDIT, verdict).run("Pay")
+    assert desk.paid == paid
     first, again = desk.asked
     assert "That edit does not fit: bad arguments for pay: cents" in again.question
-    assert again.call == first.call == pay_call(58_000)
-
-
-def test_a_yes_after_an_edit_that_does_not_fit_is_for_the_call_as_it_was_written():
-    desk = Desk()
-    desk.agent(Verdict("yes", arguments={"cents": "much"}), True).run("Pay")
-    assert desk.paid == [58_000]
+    assert again.call == first.call == pay_call(58_000)  # as it was written
 
 
 def test_edits_that_never_fit_end_in_a_refusal():
     desk = Desk()
-    wrong = Verdict("yes", arguments={"cents": "much"})
-    outcome = desk.agent(*[wrong] * 9).run("Pay")
+    outcome = desk.agent(*[WRONG_EDIT] * 9).run("Pay")
     assert (len(desk.asked), desk.paid, outcome.exit) == (3, [], "silence")
     [result] = results(outcome, "pay")
     assert (result.refused, "bad arguments for pay" in result.content) == ("person", True)
@@ -144,15 +137,6 @@ def pays(cents):
         return step
 
     return policy
-
-
-def test_what_a_policy_changed_is_on_the_record():
-    desk = Desk(pay_call(5), pay_call(58_000), needs_approval=False)
-    five, ten = desk.agent(policies=[pays(10)]).run("Pay").actions
-    assert desk.paid == [5, 10]
-    assert (five.call.arguments, five.result.arguments) == ({"cents": 5}, None)
-    assert (ten.call.arguments, ten.result.arguments) == ({"cents": 10}, {"cents": 10})
-    assert "A policy changed this call to pay(cents=10)" in ten.result.content
 
 
 @pytest.mark.parametrize("predicate", [True, lambda arguments: arguments["cents"] > 1_000])
@@ -199,24 +183,13 @@ def test_a_no_stays_a_no_if_the_predicate_changes_its_mind():
 
 
 def test_a_person_edits_the_arguments_as_the_model_wrote_them():
-    def in_cents(dollars):
-        return dollars * 100
-
-    paid, asked = [], []
-
-    @tool(needs_approval=True)
-    def pay(dollars: Annotated[int, pydantic.AfterValidator(in_cents)], note: str = "") -> None:
-        paid.append(dollars)
-
-    def edit(question):
-        asked.append(question)
-        return Verdict("yes", arguments={**question.call.arguments, "note": "checked"})
-
-    outcome = agent(call("pay", dollars=5), "Paid.", tools=[pay], approve=edit).run("Pay")
-    assert asked[0].question == "Run pay(dollars=5)?"  # as the model wrote it
-    assert asked[0].received == {"dollars": 500, "note": ""}  # as it will run
-    assert paid == [500]
-    assert outcome.actions[0].call.arguments == {"dollars": 5, "note": "checked"}
+    dollars = Annotated[int, pydantic.AfterValidator(lambda dollars: dollars * 100)]
+    desk = Desk(pay_call(5), kind=dollars)
+    [action] = desk.agent(Verdict("yes", arguments={"cents": 6})).run("Pay").actions
+    [asked] = desk.asked
+    assert asked.question == "Run pay(cents=5)?"  # as the model wrote it
+    assert asked.received == {"cents": 500}  # as it will run
+    assert (desk.paid, action.call.arguments) == ([600], {"cents": 6})
 
 
 def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
@@ -224,10 +197,10 @@ def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
     quit = Verdict("quit", by="Ada", reason="lunch")
     outcome = desk.agent(quit, now=lambda: NOW).run("Pay")
     assert (desk.paid, outcome.exit, outcome.model_calls) == ([], "declined", 1)
-    assert "Ada" in outcome.answer
-    assert "lunch" in outcome.answer
-    (verdict,) = (m for m in outcome.transcript if isinstance(m, Verdict))
-    assert (verdict.decision, verdict.call_id, verdict.by, verdict.at) == ("quit", "p", "Ada", NOW)
+    assert outcome.answer == "Stopped by Ada. lunch"
+    [verdict] = of_kind(outcome.transcript, Verdict)
+    assert verdict == replace(quit, call_id="p")
+    assert verdict.at == NOW
 
 
 # When is a person asked?
@@ -287,24 +260,25 @@ def test_a_call_beyond_a_limit_is_not_asked_about():
     desk = Desk(pay_call(1), pay_call(2, "q"))
     outcome = desk.agent(True, True, max_actions=1).run("Pay")
     assert (len(desk.asked), desk.paid, outcome.exit) == (1, [1], "limit")
+    assert [result.refused for result in results(outcome)] == ["", "limit"]
 
 
 # Async.
 
 
-@pytest.mark.parametrize(
-    ("answer", "paid"),
-    [(True, [58_000]), (False, []), (Verdict("yes", arguments={"cents": 7}), [7])],
-)
-def test_arun_takes_an_async_and_a_plain_approve(answer, paid):
-    async def approve(question):
-        await asyncio.sleep(0)
-        return answer
+SEVEN = Verdict("yes", arguments={"cents": 7})
 
-    for settings in ({"approve": approve}, {"approve": lambda question: answer}):
-        desk = Desk()
-        asyncio.run(desk.agent(**settings).arun("Pay"))
-        assert desk.paid == paid
+
+async def seven_later(question):
+    await asyncio.sleep(0)
+    return SEVEN
+
+
+@pytest.mark.parametrize("approve", [seven_later, lambda question: SEVEN], ids=["async", "plain"])
+def test_arun_takes_an_async_and_a_plain_approve(approve):
+    desk = Desk()
+    asyncio.run(desk.agent(approve=approve).arun("Pay"))
+    assert desk.paid == [7]
 
 
 def test_an_async_approve_under_run_is_an_error_that_says_what_to_do():
@@ -433,13 +407,14 @@ def test_a_set_is_shown_in_the_same_order_in_every_process():
     """Python orders the texts in a set differently each time it starts."""
     script = """if True:
         from think_agent import ToolCall, tool
-        from think_agent.tools import as_received
+        from think_agent.schema import dumped
+        from think_agent.tools import fit
 
         @tool
         def mark(tags: frozenset[str]) -> None:
             "Mark."
 
-        print(as_received({"mark": mark}, ToolCall("1", "mark", {"tags": list("hamster")})))
+        print(dumped(fit({"mark": mark}, ToolCall("1", "mark", {"tags": list("hamster")}))))
         """
     seeds = [os.environ | {"PYTHONHASHSEED": str(seed)} for seed in (1, 2)]
     one, other = (subprocess.check_output([sys.executable, "-c", script], env=env) for env in seeds)

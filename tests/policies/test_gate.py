@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.support import naive
 from tests.support.agents import results
-from think_agent import Agent, ScriptedModel, tool
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
@@ -41,7 +40,9 @@ def reply_with(words: str) -> Assistant:
 
 
 def played(*replies: str) -> list[User | Assistant | ToolResult]:
-    """The transcript of these replies. Each call has the result that the gate gives it."""
+    """The transcript of these replies. Each call has the result that the gate gives it, and that
+    is what the definition says.
+    """
     transcript = [User("Refund ORD-001")]
     for number, words in enumerate(replies):
         reply = reply_with(words)
@@ -52,9 +53,10 @@ def played(*replies: str) -> list[User | Assistant | ToolResult]:
             if isinstance(step, Done):  # the reply was cut, so this result means nothing
                 transcript.append(ToolResult(call.id, call.name, "ok"))
                 continue
-            assert isinstance(step, CallTool | Refuse)
+            may_run = call.name not in GUARDED or naive.behind(transcript, call, GUARDED)
+            assert isinstance(step, CallTool if may_run else Refuse)
             assert step.call == call
-            code = step.code if isinstance(step, Refuse) else ""
+            code = "" if may_run else step.code
             transcript.append(ToolResult(call.id, call.name, "…", bool(code), code))
     return transcript
 
@@ -170,41 +172,7 @@ scripts = st.lists(
 )
 
 
-def judged(transcript) -> list[tuple[str, bool, bool]]:
-    """The calls that were answered: name, whether it may run by the definition, whether it ran."""
-    rows, waiting = [], []
-    for place, message in enumerate(transcript):
-        if isinstance(message, Assistant):
-            waiting = list(message.tool_calls)
-        elif isinstance(message, ToolResult):
-            call = waiting.pop(0)
-            may = call.name not in GUARDED or naive.behind(transcript[:place], call, GUARDED)
-            assert message.refused in ("", "gate")
-            rows.append((call.name, bool(may), not message.refused))
-    return rows
-
-
-@settings(max_examples=250, deadline=None)
-@given(scripts, st.sampled_from(["never", "first", "always"]), st.booleans())
-def test_exactly_the_covered_calls_run(script, force, streamed):
-    log = []
-
-    @tool
-    def look() -> int:
-        log.append("look")
-        return len(log)
-
-    @tool(think_first=True)
-    def pay() -> int:
-        log.append("pay")
-        return len(log)
-
-    replies = iter([*map(reply_with, script)])
-    model = ScriptedModel(lambda request: next(replies, Assistant("Done.")))
-    agent = Agent(model, [look, pay], force=force, max_repeats=99)
-    outcome = [*agent.stream("go")][-1] if streamed else agent.run("go")
-    rows = judged(outcome.transcript)
-    assert [may for _, may, _ in rows] == [did_run for _, _, did_run in rows]
-    assert log == [name for name, _, did_run in rows if did_run and name != "think"]
-    for action in outcome.actions:
-        assert action.call.name not in GUARDED or action.thought.strip()
+@settings(max_examples=250)
+@given(scripts)
+def test_exactly_the_covered_calls_run(script):
+    played(*script)  # it judges each call by the definition

@@ -13,11 +13,10 @@ import pytest
 from tests.support.agents import agent, kit_said, results
 from tests.support.desk import said
 from tests.support.providers import run_async, run_plain
-from think_agent import Agent, ScriptedModel, tool
+from think_agent import tool
 from think_agent.loop import CallModel
 from think_agent.messages import (
     Assistant,
-    Ended,
     Force,
     Started,
     ToolCall,
@@ -78,7 +77,6 @@ def test_giving_up_says_what_was_tried():
     [
         ([True, True], "silence", 8),  # yes starts a new row
         ([False], "declined", 3),
-        ([Verdict("no")], "declined", 3),
         ([Verdict("quit")], "declined", 3),
     ],
 )
@@ -92,20 +90,13 @@ def test_a_person_is_asked_before_the_run_gives_up(answers, exit, actions):
 
 
 def test_fail_fast_neither_runs_nor_asks_about_the_calls_after_the_failed_one():
-    done = []
-
-    @tool(needs_approval=lambda given: given["cents"] > 1)
-    def pay(cents: int) -> str:
-        done.append(cents)
-        return "paid"
-
-    calls = (call("pay", cents=1), call("work", n=1), HM, call("pay", cents=2))
+    pay = tool(lambda: pytest.fail("paid"), name="pay", needs_approval=True)
     fast = {"on_tool_error": "fail_fast", "approve": lambda question: pytest.fail("asked")}
+    calls = WORK, call("work", n=1), HM, call("pay")
     outcome = worker(calls, tools=[work, pay], **fast).run("go")
-    assert done == [1]
     assert outcome.exit == "gave_up"
     assert [(m.name, m.is_error, m.refused) for m in results(outcome)] == [
-        ("pay", False, ""),
+        ("work", False, ""),
         ("work", True, ""),
         ("think", False, ""),
         ("pay", True, "failed"),
@@ -133,7 +124,14 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@tool(read_only=True)
+def look(item: str) -> str:
+    """Look it up."""
+    return f"{item}: 89 $"
+
+
 ONE_WAY, OTHER_WAY = call("add", a=1, b=2), call("add", b=2, a=1)
+TEA, MILK = call("look", item="tea"), call("look", item="milk")
 REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
     "to the end": ([WORK] * 9, "gave_up", 4, 1),
     "new thoughts, another order": ([(HM, ONE_WAY), (HM, OTHER_WAY)] * 3, "gave_up", 4, 1),
@@ -141,12 +139,16 @@ REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
     "in one reply": ([(WORK,) * 5, "I see."], "silence", 5, 1),
     "two of them": ([*[WORK] * 3, *[ONE_WAY] * 3, "I see."], "silence", 6, 2),
     "thoughts after the hint": ([*[WORK] * 3, HM, HM, "I see."], "silence", 3, 1),
+    "it reads in a row": ([*[TEA] * 3, "I see."], "silence", 3, 1),
+    "it reads two things in turn": ([TEA, MILK, TEA, MILK, TEA, "I see."], "silence", 5, 0),
+    "it reads again after an action": ([TEA, WORK, TEA, WORK, TEA, "I see."], "silence", 5, 0),
+    "it reads between its actions": ([WORK, TEA, WORK, TEA, WORK, "I see."], "silence", 5, 1),
 }
 
 
 @pytest.mark.parametrize(("replies", "exit", "actions", "hints"), REPEATS.values(), ids=REPEATS)
 def test_repeats_are_pointed_out_and_then_stopped(replies, exit, actions, hints):
-    outcome = worker(*replies, tools=[work, add]).run("go")
+    outcome = worker(*replies, tools=[work, add, look]).run("go")
     assert (outcome.exit, len(outcome.actions)) == (exit, actions)
     asked = kit_said(outcome)
     assert [m.kind for m in asked] == ["repeat"] * hints
@@ -240,9 +242,6 @@ def test_a_tool_within_its_timeout_works_as_any_other(run):
     def fine() -> str:
         return where.get()
 
-    def fails() -> str:
-        raise KeyError("inside")
-
     def stops() -> str:
         raise StopIteration
 
@@ -250,16 +249,13 @@ def test_a_tool_within_its_timeout_works_as_any_other(run):
         await asyncio.sleep(0)
         return "waited"
 
-    tools = [tool(f, timeout=5, read_only=True) for f in (fine, fails, stops, waits)]
+    tools = [tool(f, timeout=5, read_only=True) for f in (fine, stops, waits)]
     outcome = run(worker([call(one.name) for one in tools], "Done.", tools=tools), "go")
-    fine, fails, *others = [action.result.content for action in outcome.actions]
-    assert (fine, fails) == ("in the caller's context", "error: KeyError: 'inside'")
-    assert others == ["error: StopIteration", "waited"]
+    contents = [action.result.content for action in outcome.actions]
+    assert contents == ["in the caller's context", "error: StopIteration", "waited"]
 
 
 # Runs that are stopped.
-
-KINDS = [User, Assistant, Started, ToolResult, Assistant, Started]
 
 
 def stopping(stop):
@@ -269,7 +265,8 @@ def stopping(stop):
 
 def assert_it_can_go_on(path):
     before = said(path)
-    assert [type(message) for message in before] == KINDS
+    kinds = [User, Assistant, Started, ToolResult, Assistant, Started]
+    assert [type(message) for message in before] == kinds
     twice = tool(lambda: "done twice", name="stop", idempotent=True)
     outcome = worker(WORK, call("stop"), "Done.", tools=[work, twice]).resume(path)
     assert outcome.transcript[: len(before)] == tuple(before)
@@ -304,53 +301,3 @@ def test_a_run_can_go_on_after_a_cancellation_in_a_tool(tmp_path, never, kind):
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
     assert_it_can_go_on(path)
-
-
-def test_a_run_can_go_on_after_a_cancellation_in_a_model_call(tmp_path):
-    class Slow(ScriptedModel):
-        async def acomplete(self, request):
-            if len(request.messages) > 1:
-                asyncio.current_task().cancel()
-                await asyncio.sleep(20)
-            return self.complete(request)
-
-    slow = Agent(Slow(plays(0)), [work], force="never")
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(slow.arun("go", transcript=tmp_path / "run.jsonl"))
-    outcome = worker(WORK, "Done.").resume(tmp_path / "run.jsonl")
-    assert [type(m) for m in outcome.transcript] == [*KINDS[:4], Assistant, Ended]
-
-
-# To read again after another action is no repeat.
-
-
-def reads(*names):
-    @tool(read_only=True)
-    def look(name: str) -> str:
-        """Look it up."""
-        return f"{name}: 89 $"
-
-    @tool
-    def note(text: str) -> str:
-        """Note it."""
-        return "noted"
-
-    replies = [call("look", name=name) if name else call("note", text="n") for name in names]
-    settings = {"max_repeats": 2, "force": "never", "silence": "accept"}
-    return agent(*replies, "Done.", tools=[look, note], **settings).run("go")
-
-
-@pytest.mark.parametrize(
-    ("names", "pointed_out"),
-    [
-        (["tea", "milk", "tea", "milk", "tea"], 0),  # "" is an action that changes something
-        (["tea", "", "tea"], 0),
-        (["tea", "tea"], 1),
-        (["", ""], 1),
-        (["", "tea", ""], 1),  # doing it again is a repeat, whatever was read in between
-    ],
-)
-def test_reading_again_after_another_action_is_no_repeat(names, pointed_out):
-    outcome = reads(*names)
-    asked = [message.kind for message in kit_said(outcome)]
-    assert (asked, outcome.exit) == (["repeat"] * pointed_out, "silence")

@@ -6,11 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.support.agents import results
+from tests.support.agents import agent, results
 from think_agent import Agent, Ended, Outcome, Paused, ScriptedModel, Verdict, tool
 from think_agent.errors import TranscriptError
 from think_agent.testing import call
-from think_agent.transcript import TranscriptFile
 
 
 class Desk:
@@ -26,29 +25,17 @@ class Desk:
         self.pay = pay
 
     def agent(self, **settings) -> Agent:
-        script = [(call("pay", cents="5"), call("pay")), "Paid."]
-        return Agent(ScriptedModel(script), [self.pay], silence="accept", **settings)
-
-    def answering(self) -> Agent:
-        """The same agent in another process: the first reply of its script was played."""
-        return Agent(ScriptedModel(["Paid."]), [self.pay], silence="accept")
+        """Also in another process: the model knows its place in the script."""
+        calls = call("pay", cents="5"), call("pay")
+        return agent(calls, "Paid.", tools=[self.pay], **settings)
 
 
-@pytest.fixture(params=["memory", "path"])
-def saved(request, tmp_path):
-    """Where the conversation is kept: None is in memory."""
-    return tmp_path / "run.jsonl" if request.param == "path" else None
+def resume_async(agent: Agent, saved, **options) -> Outcome:
+    return asyncio.run(agent.aresume(saved, **options))
 
 
-def resumed(agent: Agent, outcome: Outcome, saved, is_async: bool, **options) -> Outcome:
-    said = saved or outcome.transcript
-    if is_async:
-        return asyncio.run(agent.aresume(said, **options))
-    return agent.resume(said, **options)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_paused_run_is_answered_question_by_question(saved, is_async):
+@pytest.mark.parametrize("resume", [Agent.resume, resume_async])
+def test_a_paused_run_is_answered_question_by_question(saved, resume):
     desk = Desk()
     outcome = desk.agent().run("Pay both.", transcript=saved)
     assert outcome.exit == "needs_human"
@@ -56,11 +43,11 @@ def test_a_paused_run_is_answered_question_by_question(saved, is_async):
     assert outcome.question.received == {"cents": 5}
 
     yes = Verdict("yes", by="Ada", call_id="call_0")
-    outcome = resumed(desk.answering(), outcome, saved, is_async, verdict=yes)
+    outcome = resume(desk.agent(), saved or outcome.transcript, verdict=yes)
     assert (desk.paid, outcome.exit) == ([5], "needs_human")
     assert outcome.question.received == {"cents": 100}  # the default, as it will run
 
-    outcome = resumed(desk.answering(), outcome, saved, is_async, verdict=False)
+    outcome = resume(desk.agent(), saved or outcome.transcript, verdict=False)
     assert (desk.paid, outcome.answer, outcome.question) == ([5], "Paid.", None)
     assert [result.refused for result in results(outcome, "pay")] == ["", "person"]
     assert isinstance(outcome.transcript[-1], Ended)
@@ -71,9 +58,9 @@ def test_a_page_that_posts_a_yes_twice_answers_one_question(saved):
     desk = Desk()
     outcome = desk.agent().run("Pay both.", transcript=saved)
     yes = Verdict("yes", call_id=outcome.transcript[-1].call_id)
-    outcome = resumed(desk.answering(), outcome, saved, False, verdict=yes)
+    outcome = desk.agent().resume(saved or outcome.transcript, verdict=yes)
     with pytest.raises(TranscriptError, match="another question"):
-        resumed(desk.answering(), outcome, saved, False, verdict=yes)
+        desk.agent().resume(saved or outcome.transcript, verdict=yes)
     assert desk.paid == [5]
 
 
@@ -82,7 +69,7 @@ def test_what_does_not_wait_cannot_be_answered(saved):
     outcome = desk.agent(approve=lambda asked: True).run("Pay both.", transcript=saved)
     assert desk.paid == [5, 100]
     with pytest.raises(TranscriptError, match="no question waits"):
-        resumed(desk.answering(), outcome, saved, False, verdict=True)
+        desk.agent().resume(saved or outcome.transcript, verdict=True)
     with pytest.raises(TranscriptError, match="nothing to resume"):
         desk.agent().resume([], verdict=True)
 
@@ -92,22 +79,14 @@ def test_without_an_answer_nothing_is_written_and_no_model_is_asked(saved):
     outcome = desk.agent().run("Pay both.", transcript=saved)
     before = saved and saved.read_bytes()
     silent = Agent(ScriptedModel([]), [desk.pay])
-    again = resumed(silent, outcome, saved, False)
+    again = silent.resume(saved or outcome.transcript)
     assert again.question == outcome.question
     assert again.transcript == outcome.transcript
     assert before == (saved and saved.read_bytes())
 
 
 def test_an_answer_of_a_wrong_type_is_refused(saved):
-    outcome = Desk().agent().run("Pay both.", transcript=saved)
+    desk = Desk()
+    outcome = desk.agent().run("Pay both.", transcript=saved)
     with pytest.raises(TypeError, match="Verdict"):
-        resumed(Desk().answering(), outcome, saved, False, verdict="yes")
-
-
-def test_a_pause_is_read_back_from_its_file(tmp_path):
-    path = tmp_path / "run.jsonl"
-    agent = Desk().agent()
-    agent.run("Pay both.", transcript=path)
-    file = TranscriptFile(path, agent.made_of(), now=agent.now())
-    assert isinstance(file.messages[-1], Paused)
-    file.close()
+        desk.agent().resume(saved or outcome.transcript, verdict="yes")

@@ -8,10 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from tests.audit.test_audit import steps, text_in, to_text
-from tests.servers import serve
-from tests.support.agents import by_place, kit_said, results
-from tests.support.providers import SPEAKS, WAYS, model_of
-from think_agent import Agent, Assistant, Force, Outcome, Request, ScriptedModel, Source, tool
+from tests.support.agents import agent, by_place, kit_said, results
+from tests.support.providers import WAYS
+from think_agent import Agent, Assistant, Outcome, Request, ScriptedModel, Source, tool
 from think_agent.audit import report, to_html
 from think_agent.dialects import in_dialect
 from think_agent.policies.answer import NUMBERED, TypedAnswer
@@ -55,15 +54,14 @@ def answer(*sources):
     return json.dumps([{"text": "There is tea.", "sources": list(sources)}])
 
 
-def agent(*replies, answer=list[Claim], **settings):
-    model = ScriptedModel(by_place(*replies))
-    return Agent(model, [look, pay], answer=answer, force="never", patience=9, **settings)
+def claiming(*replies, **settings):
+    return agent(*replies, tools=[look, pay], answer=list[Claim], patience=9, **settings)
 
 
 def second_turn(*answers, way=WAYS[0]) -> Outcome:
     replies = [*FIRST, *SECOND, *answers]
-    first = agent(*replies).run("Is there tea?")
-    return way(agent(*replies), "And rum?", first.transcript)
+    first = claiming(*replies).run("Is there tea?")
+    return way(claiming(*replies), "And rum?", first.transcript)
 
 
 def test_the_results_of_a_conversation_are_counted():
@@ -104,16 +102,14 @@ def test_a_wrong_source_is_told_once_however_the_run_is_driven(way):
     replies = [*FIRST, *SECOND, answer("2"), answer("6")]
     began = [place for place, m in enumerate(whole.transcript) if m == whole.turn.request]
     for end in range(began[0] + 1, len(whole.transcript) + 1):
-        assert agent(*replies).resume(whole.transcript[:end]) == whole
+        assert claiming(*replies).resume(whole.transcript[:end]) == whole
 
 
 def test_an_answer_that_a_check_finds_unmet_is_checked_too():
     """Its exit says that something is missing; its data has no source that never was."""
-    checks = {"done_when": [lambda turn: "rum"]}
-    checks["done_when"][0].__name__ = "has_rum"
     for number, data in (("9", None), ("1", ["1"])):
         replies = [call("look", item="tea"), DONE, DONE, answer(number)]
-        outcome = agent(*replies, **checks).run("And rum?")
+        outcome = claiming(*replies, done_when=[lambda turn: "rum"]).run("And rum?")
         assert outcome.exit == "unmet"
         assert (outcome.data and outcome.data[0].sources) == data
 
@@ -147,29 +143,6 @@ def test_the_type_may_hold_sources_anywhere_and_is_read_without_a_run_too():
     assert Claim(text="", sources=["[7]"]).sources == ["7"]
     with pytest.raises(ValueError, match=r"sources\.0"):
         Claim(text="", sources=[None])
-
-
-def brain(request: Request) -> Assistant:
-    """It looks, names a result that never was, and corrects itself when it is told."""
-    seen = [r.content for r in results(request.messages, "look")]
-    if request.tool_choice == Force("think"):
-        return Assistant(tool_calls=(think("Look."),), stop_reason="tool_use")
-    if not seen:
-        return Assistant(tool_calls=(call("look", item="tea"),), stop_reason="tool_use")
-    assert seen == ["[1] 3 of tea"]
-    if request.tool_choice != "none" and request.tools:
-        return Assistant(tool_calls=(DONE,), stop_reason="tool_use")
-    was_told = "succeeded" in getattr(request.messages[-1], "text", "")
-    return Assistant(json.dumps({"answer": json.loads(answer("1" if was_told else "2"))}))
-
-
-@pytest.mark.parametrize("provider", SPEAKS)
-def test_every_provider_sees_the_numbers(provider):
-    with serve(SPEAKS[provider][0](), brain) as server:
-        for way in WAYS:
-            outcome = way(Agent(model_of(provider, server), [look], answer=list[Claim]), "Tea?")
-            assert (outcome.exit, len(kit_said(outcome))) == ("signal", 1)
-            assert outcome.data[0].sources == ["1"]
 
 
 PLAN = {"understanding": "", "reasoning": "Look.", "task_complete": False, "response": ""}

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.agents import results
-from think_agent import Agent, ScriptedModel, tool
+from tests.support.agents import agent, results
+from think_agent import tool
 from think_agent.messages import Assistant
 from think_agent.testing import call, think
 
@@ -37,10 +37,9 @@ class Desk:
             self.asked.append(question.question)
             return person
 
-        settings = {"force": "never", "silence": "accept", **settings}
-        model = ScriptedModel(replies)
-        approve_or_none = None if person is None else approve
-        return Agent(model, self.tools, approve=approve_or_none, **settings).run("Please pay.")
+        if person is not None:
+            settings["approve"] = approve
+        return agent(*replies, tools=self.tools, **settings).run("Please pay.")
 
 
 def test_a_look_runs_and_a_payment_is_refused_with_what_to_do():

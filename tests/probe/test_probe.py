@@ -4,13 +4,12 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.servers import Brain, Mode, Protocol, serve
+from tests.servers import Protocol, ProviderServer, serve
 from tests.servers.anthropic import AnthropicProtocol
 from tests.servers.ollama import TEMPLATES, OllamaServer, tokens_of
 from tests.servers.openai_chat import Chat
@@ -76,9 +75,9 @@ def weather(city: str, **more: str) -> ToolCall:
     return ToolCall("", "weather", {"city": city, "unit": "celsius", **more})
 
 
-def thinking(brain: Brain) -> Brain:
+def musing(request: Request) -> Assistant:
     """The same brain with native thinking."""
-    return lambda request: replace(brain(request), thinking="Let me see.")
+    return replace(able(request), thinking="Let me see.")
 
 
 def careless(request: Request) -> Assistant:
@@ -94,44 +93,35 @@ def careless(request: Request) -> Assistant:
     return replace(reply, tool_calls=calls, usage=Usage())
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    protocol: Callable[[], Protocol]
-    spec: str
-    brain: Brain
-    mode: Mode
-
-
 def blind() -> Protocol:
     """An Ollama whose template shows the tools only beside the newest user message."""
     return OllamaServer(template=TEMPLATES["llama3.1"], made=8192)
 
 
-ENDPOINTS = {
-    "honors": Endpoint(Chat, "openai:able", thinking(able), "honor"),
-    "refuses": Endpoint(AnthropicProtocol, "anthropic:wary", thinking(able), "refuse"),
-    "ignores": Endpoint(Chat, "openai:careless", careless, "ignore"),
-    "ollama": Endpoint(OllamaServer, "ollama:qwen2.5:7b", able, "honor"),
-    "blind": Endpoint(blind, "ollama:llama3.1:8b", able, "honor"),
-}
-
-
-def url_of(spec: str, url: str) -> str:
-    return url + "/v1" if spec.startswith("openai") else url
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def probe(server: ProviderServer, spec: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """The command, asked about a model on the server."""
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), KEY)
-    return run_here("think_agent", "probe", *arguments, **keys)
+    url = server.url
+    if spec.startswith("openai"):
+        url += "/v1"
+    words = ["probe", "--provider", spec, "--base-url", url, *flags]
+    return run_here("think_agent", *words, **keys)
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
-def test_different_servers_get_different_and_right_tables(name):
+@pytest.mark.parametrize(
+    ("name", "protocol", "spec", "brain", "mode"),
+    [
+        ("honors", Chat, "openai:able", musing, "honor"),
+        ("refuses", AnthropicProtocol, "anthropic:wary", musing, "refuse"),
+        ("ignores", Chat, "openai:careless", careless, "ignore"),
+        ("ollama", OllamaServer, "ollama:qwen2.5:7b", able, "honor"),
+        ("blind", blind, "ollama:llama3.1:8b", able, "honor"),
+    ],
+)
+def test_different_servers_get_different_and_right_tables(name, protocol, spec, brain, mode):
     """To store them anew: WRITE_TABLES=1 python -m pytest tests/probe"""
-    endpoint = ENDPOINTS[name]
-    with serve(endpoint.protocol(), endpoint.brain, endpoint.mode) as server:
-        url = url_of(endpoint.spec, server.url)
-        done = command("--provider", endpoint.spec, "--base-url", url)
+    with serve(protocol(), brain, mode) as server:
+        done = probe(server, spec)
         calls = len(server.requests)
     assert done.returncode == 0
     announced = re.search(r"probe: up to (\d+) calls to", done.stderr)
@@ -159,7 +149,7 @@ def test_a_capable_model_gets_yes_in_every_row_through_every_adapter(provider):
 
 def test_json_prints_one_object():
     with serve(Chat(), able) as server:
-        done = command("--provider", "openai:m", "--base-url", server.url + "/v1", "--json")
+        done = probe(server, "openai:m", "--json")
     printed = json.loads(done.stdout)
     assert [row["name"] for row in printed["rows"]] == list(ROWS)
     assert printed["recommended"]["dialect"] == "native"
@@ -168,7 +158,7 @@ def test_json_prints_one_object():
 
 def test_a_wrong_key_ends_the_probe_at_once():
     with serve(AnthropicProtocol(key="right"), able) as server:
-        done = command("--provider", "anthropic:m", "--base-url", server.url)
+        done = probe(server, "anthropic:m")
         assert len(server.requests) == 1
     assert (done.returncode, done.stdout) == (1, "")
     _, error = done.stderr.splitlines()
@@ -185,7 +175,7 @@ def test_an_error_is_the_text_of_its_rows_and_the_other_questions_are_asked(fail
 
     rows = judge(observe(ScriptedModel(brain)))
     for row in rows:
-        if ROWS[row.name][0] == failing:
+        if ROWS[row.name] == failing:
             assert row.text == "error (no such thing here)"
         else:
             assert row.result in ("yes", "unknown")
@@ -240,10 +230,6 @@ AT_LIMIT = "no (the reply reached its token limit first)"
 UNSEEN = "no (the first line of about 5,000 tokens was not repeated)"
 
 
-def verdict(row: str, **seen: Seen) -> str:
-    return next(found.text for found in judge({**GOOD, **seen}) if found.name == row)
-
-
 @pytest.mark.parametrize(
     ("row", "question", "reply", "text"),
     [
@@ -275,7 +261,8 @@ def verdict(row: str, **seen: Seen) -> str:
 )
 def test_rows_by_values(row, question, reply, text):
     seen = reply if isinstance(reply, Seen) else Seen(reply)
-    assert verdict(row, **{question: seen}) == text
+    rows = {found.name: found.text for found in judge({**GOOD, question: seen})}
+    assert rows[row] == text
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,16 @@ from tests.servers import Reply, bare
 from tests.servers.anthropic import error_reply, event
 from tests.support.pieces import told
 from tests.support.providers import ASK, HELLO, KEY, failure, streamed_ways, talking
+from tests.support.wires import to_anthropic
 from think_agent import (
-    THINK,
     AuthError,
     BadRequest,
     BadResponse,
-    Force,
     ModelError,
     Request,
-    Tool,
     User,
     connect,
 )
-
-WEATHER = Tool(name="weather", description="The weather.", parameters={"type": "object"})
-ASKED = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
 
 
 @pytest.mark.parametrize(
@@ -45,21 +40,13 @@ def test_models_known_to_refuse_forcing(name, forces):
     assert ("named" not in model.refused) is forces
 
 
-def test_thinking_with_a_budget_excludes_forcing_and_keeps_a_bound_above_it():
+def test_thinking_with_a_budget_keeps_a_bound_above_it():
     thinking = {"type": "enabled", "budget_tokens": 1024}
-    asked = replace(ASKED, tool_choice=Force("think"), max_output_tokens=1000)
-    with talking("anthropic", thinking=thinking) as (server, model):
-        assert model.complete(asked).enforced == "prompt"
-        [body] = server.requests
-    assert (body.get("tool_choice"), body["thinking"]) == (None, thinking)
-    assert body["max_tokens"] == 1025  # the API refuses less
+    body = to_anthropic(replace(HELLO, max_output_tokens=1000), thinking=thinking)
+    assert (body["thinking"], body["max_tokens"]) == (thinking, 1025)  # the API refuses less
 
 
-def test_requests_go_to_the_address_that_is_given_also_without_a_key(monkeypatch, tmp_path):
-    """A profile on disk has an address, and a token, of its own."""
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_requests_go_to_the_address_that_is_given_also_without_a_key():
     client = bare(connect("anthropic", base_url="http://localhost:4000")).client
     assert (str(client.base_url), client.api_key) == ("http://localhost:4000", "not-needed")
 

@@ -1,13 +1,10 @@
 """One table of errors and one retry regime, asked of all five protocols over real HTTP."""
 
-import os
 import re
 import threading
-import time
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from itertools import islice
 
 import pytest
 
@@ -40,6 +37,7 @@ from think_agent import (
     Overloaded,
     RateLimited,
     Request,
+    Usage,
     User,
     connect,
 )
@@ -47,14 +45,6 @@ from think_agent.errors import ToolsUnsupported
 from think_agent.providers.errors import asked_wait
 
 PAGE = "<html>\n<body>" + "Welcome to nginx. " * 50
-
-
-@pytest.fixture(autouse=True)
-def _no_keys_but_ours(monkeypatch, tmp_path):
-    for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))  # one SDK looks for profiles there
 
 
 def refusing(status: int, message: str, **headers: str) -> Reply:
@@ -82,8 +72,6 @@ TABLE: list[tuple[int, str, type[ModelError], bool, str]] = [
     (400, "messages.1.content.0.type: Expected `thinking`, but found `tool_use`", BadRequest, False,
      "or begin a new turn"),
     (400, "prompt is too long: 210000 tokens > 200000 maximum", BadRequest, False, "keep_turns"),
-    (400, "request (2032 tokens) exceeds the available context size (1024 tokens)", BadRequest,
-     False, "raise num_ctx"),
     (400, "The input token count exceeds the maximum of 1048576", BadRequest, False, "keep_turns"),
     (500, "llama runner: unable to allocate CPU buffer", BadRequest, False,
      "how the server is started"),
@@ -118,25 +106,12 @@ def test_a_temporary_error_is_tried_three_times_in_all(provider, way):
 @every_provider
 @every_way
 def test_a_long_wait_is_reported_and_not_waited_for(provider, way):
-    began = time.monotonic()
     with talking(provider) as (server, model):
         server.canned = [refusing(429, "Slow down.", retry_after="100")]
         error = failure(model, way)
         assert len(server.requests) == 1
     assert (type(error), error.retry_after) == (RateLimited, 100)
     assert "asks to wait 100 s" in str(error)
-    assert time.monotonic() - began < 5
-
-
-@every_provider
-@every_way
-def test_no_server_is_at_the_address(provider, way):
-    with talking(provider) as (_, model):
-        model.retries = 0
-    error = failure(model, way)
-    assert type(error) is ConnectionFailed
-    assert error.retryable
-    assert "no server at http://127" in str(error)
 
 
 @every_provider
@@ -212,11 +187,9 @@ def test_an_answer_that_is_not_a_reply(provider, way):
             assert "an HTML page instead of JSON" in str(error) or provider == "gemini"
 
 
-@every_provider
+@pytest.mark.parametrize("provider", [*SPEAKS][1:])  # no header of Ollama's is known
 @every_way
 def test_a_server_that_says_not_to_ask_again_is_not_asked_again(provider, way):
-    if provider == "ollama":
-        return  # no header of it is known
     with talking(provider) as (server, model):
         server.canned = [refusing(500, "Oh.", x_should_retry="false")]
         error = failure(model, way)
@@ -234,11 +207,16 @@ ERROR_EVENTS = {
 }
 
 
+def whole_stream(provider: str) -> list[bytes]:
+    body = {"model": "m", "messages": (), "input": (), "contents": ()}
+    body["stream_options"] = {"include_usage": True}
+    reply = Assistant("All is well. " * 4, usage=Usage(9, 13))
+    return list(SPEAKS[provider][0]().encode_stream(reply, body))
+
+
 def beginning(provider: str) -> list[bytes]:
     """The first pieces of a stream; a part of the text is among them."""
-    body = {"model": "m", "messages": (), "input": (), "contents": ()}
-    stream = SPEAKS[provider][0]().encode_stream(Assistant("All is well. " * 4), body)
-    return list(islice(stream, 5))
+    return whole_stream(provider)[:5]
 
 
 @every_provider
@@ -252,6 +230,12 @@ def test_a_stream_that_goes_wrong(provider, way):
         for nothing in ([], [failed]):
             server.canned = [Reply(chunks=nothing, content_type=server.stream_type)]
             assert ASK[way](model, HELLO).text == "Hello."
+        model.retries = 0
+        server.canned = [Reply(chunks=[], content_type=server.stream_type)]
+        error = failure(model, way)
+        nothing_came = {"gemini": (Overloaded, 503)}.get(provider, (BadResponse, None))
+        assert (type(error), error.status) == nothing_came
+        assert re.search("broke off|holds no reply", str(error))
 
 
 def in_own_contexts(events):
@@ -308,21 +292,19 @@ def assert_unfinished(reply, cause):
     assert (reply.stop_reason, reply.native) == ("incomplete", None)
     assert re.search(cause, reply.cause)
     assert "All is" in reply.text
+    assert reply.usage.estimated
+    assert reply.usage.output_tokens >= len(reply.text) // 4  # Anthropic's `message_start` says 1
 
 
 @every_provider
 @streamed_ways
 def test_a_stream_is_over_with_its_last_event(provider, way):
     """Even if the server leaves the line open. Gemini's has none, and is over with the silence."""
-    body = {"model": "m", "messages": (), "input": (), "contents": ()}
-    body["stream_options"] = {"include_usage": True}
-    whole = list(SPEAKS[provider][0]().encode_stream(Assistant("All is well."), body))
-
     is_read = threading.Event()
     in_vain: list[str] = []
 
     def left_open():
-        yield from whole
+        yield from whole_stream(provider)
         if not is_read.wait(30):
             in_vain.append("nobody had read the reply while the line was open")
 
@@ -331,7 +313,7 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
         server.canned = [Reply(chunks=left_open(), content_type=server.stream_type)]
         reply = ASK[way](model, HELLO)
         is_read.set()
-        assert (reply.text, reply.stop_reason) == ("All is well.", "end_turn")
+        assert (reply.text, reply.stop_reason) == ("All is well. " * 4, "end_turn")
         assert reply.native  # with what is signed in it
         assert not in_vain
 

@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 
+from tests.support.agents import of_kind
 from tests.support.providers import ASK, HELLO, every_provider, talking
 
 
@@ -36,4 +37,4 @@ def test_a_response_is_freed_at_once(provider, way):
 
 def responses(http):
     """Those that are not freed. (`gc` knows them, too, while it is disabled.)"""
-    return [found for found in gc.get_objects() if isinstance(found, http.Response)]
+    return of_kind(gc.get_objects(), http.Response)

@@ -21,17 +21,18 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import jsonschema
 import pytest
 
-from demos.refund.shop import INSTRUCTIONS, Shop, allowed_decision
+from demos.refund.shop import Shop, allowed_decision
+from tests.support.providers import desk
 from tests.support.sizes import ROOT
 from think_agent import (
     THINK,
@@ -69,7 +70,6 @@ TEMPLATE = ROOT / "tests/data/chatml_with_tools.jinja"
 REPLY = 160  # the most tokens of one; a request's own bound is kept, a server's (-n) is not
 LONGEST = 15  # characters; five such texts and their JSON stay under it, also where all are digits
 START_WITHIN = 30.0  # seconds
-T = TypeVar("T")
 Counts: TypeAlias = Counter[str]
 
 pytestmark = [pytest.mark.local_model, pytest.mark.timeout(240)]
@@ -142,40 +142,23 @@ def wait_until_it_answers(server: "subprocess.Popen[bytes]", address: str, log: 
     pytest.fail(f"the server did not start (exit {server.poll()}): {log.read_text()[-800:]}")
 
 
+BOUNDED = {"timeout": 60, "max_output_tokens": REPLY}
+
+
 def over_chat(address: str, **options) -> Model:
-    how = {"api": "chat", "timeout": 60, "max_output_tokens": REPLY, **options}
-    return connect("openai:local", base_url=f"{address}/v1", **how)
+    return connect("openai:local", base_url=f"{address}/v1", api="chat", **BOUNDED, **options)
 
 
 def over_messages(address: str) -> Model:
-    how = {"api_key": "x", "timeout": 60, "max_output_tokens": REPLY}
-    return connect("anthropic:local", base_url=address, **how)
+    return connect("anthropic:local", base_url=address, api_key="x", **BOUNDED)
 
 
-@pytest.fixture
-def chat(url: str) -> Model:
-    return over_chat(url)
+in_both_apis = pytest.mark.parametrize("over", [over_chat, over_messages], ids=["chat", "messages"])
 
 
-@pytest.fixture(params=[over_chat, over_messages], ids=["chat", "messages"])
-def model(request: pytest.FixtureRequest, url: str) -> Model:
-    made: Model = request.param(url)
-    return made
-
-
-@pytest.fixture(params=[over_chat, over_messages], ids=["chat", "messages"])
-def model_with_tools(request: pytest.FixtureRequest, url_with_tools: str) -> Model:
-    made: Model = request.param(url_with_tools)
-    return made
-
-
-def desk(model: Model, shop: Shop, **options) -> Agent:
-    return Agent(
-        model, shop.tools(), instructions=INSTRUCTIONS.read_text(encoding="utf-8"), **options
-    )
-
-
-def test_a_plain_answer_however_it_is_asked(model):
+@in_both_apis
+def test_a_plain_answer_however_it_is_asked(over, url):
+    model = over(url)
     question = Request((User("Say hello in one short sentence."),))
     reply = model.complete(question)
     assert reply.text.strip()
@@ -185,14 +168,6 @@ def test_a_plain_answer_however_it_is_asked(model):
     assert isinstance(streamed, Assistant)
     assert "".join(delta.text for delta in deltas) == streamed.text
     assert len(deltas) > 1
-
-
-def tried(ask: Callable[[], T]) -> T | ModelError:
-    """The result, or the error. This server answers 500 if the model calls an unknown tool."""
-    try:
-        return ask()
-    except ModelError as error:
-        return error
 
 
 def forcing(choice: ToolChoice) -> Policy:
@@ -206,14 +181,19 @@ def forcing(choice: ToolChoice) -> Policy:
 
 
 def runs(agent: Agent, tries: int, before: Sequence[Message], seen: Counts) -> Iterator[Outcome]:
-    """Runs of one question; those that end in an error are counted."""
+    """Runs of one question. Those that end in an error are counted: this server answers 500 if the
+    model calls an unknown tool.
+    """
+    errors = []
     for _ in range(tries):
-        outcome = tried(lambda: agent.run("Note that ORD-010 is 13 days old.", transcript=before))
-        if isinstance(outcome, Outcome):
-            yield outcome
+        try:
+            outcome = agent.run("Note that ORD-010 is 13 days old.", transcript=before)
+        except ModelError as error:
+            errors.append(str(error))
         else:
-            assert "\n" not in str(outcome)
-            seen["error"] += 1
+            yield outcome
+    seen.update(["error"] * len(errors))
+    assert "\n" not in "".join(errors)
 
 
 def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Message] = ()) -> Counts:
@@ -240,21 +220,25 @@ CHOICES = pytest.mark.parametrize("choice", [Force("think"), "required"], ids=["
 
 
 @CHOICES
-def test_a_choice_that_the_template_drops_is_noticed(model, choice, capsys):
+@in_both_apis
+def test_a_choice_that_the_template_drops_is_noticed(over, url, choice, capsys):
+    model = over(url)
     seen = forced(model, choice, tries=2)
     assert seen["honored"] == 0
     printed(capsys, f"{model.name}, {choice}, tools dropped: {dict(seen)}")
 
 
 @CHOICES
+@in_both_apis
 def test_the_run_reports_what_the_model_did_with_a_choice_that_reaches_it(
-    model_with_tools, choice, capsys
+    over, url_with_tools, choice, capsys
 ):
-    seen = forced(model_with_tools, choice, tries=4, before=NOTES)
+    model = over(url_with_tools)
+    seen = forced(model, choice, tries=4, before=NOTES)
     if choice == "required":  # by a grammar, unless the model talked until it was cut
         assert seen["honored"] > 0
         assert seen["ignored"] == 0
-    printed(capsys, f"{model_with_tools.name}, {choice}, tools shown: {dict(seen)}")
+    printed(capsys, f"{model.name}, {choice}, tools shown: {dict(seen)}")
 
 
 @pytest.mark.parametrize("choice", [Force("think"), "none"], ids=["thought", "closing"])
@@ -297,9 +281,11 @@ SAVED = noted("save", topic="age")
     ],
     ids=["carry", "carry alone", "silence"],
 )
+@in_both_apis
 def test_carry_and_silence_keep_their_rules_whatever_the_model_does(
-    model_with_tools, settings, before, capsys
+    over, url_with_tools, settings, before, capsys
 ):
+    model = over(url_with_tools)
     got: list[Json] = []
     topic = {"type": "string", "enum": ["age", "price"]}
     schema = {"type": "object", "properties": {"topic": topic}, "required": ["topic"]}
@@ -311,7 +297,7 @@ def test_carry_and_silence_keep_their_rules_whatever_the_model_does(
         think_first=True,
     )
     policies = [forcing("required")]
-    agent = Agent(model_with_tools, [save], force="never", policies=policies, **settings)
+    agent = Agent(model, [save], force="never", policies=policies, **settings)
     seen: Counts = Counter()
     for outcome in runs(agent, 2, before, seen):
         asked = outcome.turn.asked["silence"]
@@ -323,7 +309,7 @@ def test_carry_and_silence_keep_their_rules_whatever_the_model_does(
         seen["asked about silence"] += asked
         seen.update(hows)
     assert not any("thought" in arguments for arguments in got)
-    printed(capsys, f"{model_with_tools.name}, {settings}: {dict(seen)}")
+    printed(capsys, f"{model.name}, {settings}: {dict(seen)}")
 
 
 def printed(capsys: pytest.CaptureFixture[str], line: str) -> None:
@@ -331,7 +317,7 @@ def printed(capsys: pytest.CaptureFixture[str], line: str) -> None:
         print(f"\n[local model] {line}")
 
 
-def test_an_output_schema_is_kept(chat):
+def test_an_output_schema_is_kept(url):
     question = Request(
         (User("Which city is the capital of Norway?"),),
         output_schema={
@@ -341,11 +327,11 @@ def test_an_output_schema_is_kept(chat):
             "additionalProperties": False,
         },
     )
-    assert json.loads(chat.complete(question).text)["city"] in ("Oslo", "Bergen")
+    assert json.loads(over_chat(url).complete(question).text)["city"] in ("Oslo", "Bergen")
 
 
-def test_the_json_dialect_ends_every_run_with_valid_structure(chat, capsys):
-    asked = Asked(chat)
+def test_the_json_dialect_ends_every_run_with_valid_structure(url, capsys):
+    asked = Asked(over_chat(url))
     planned = json_plan(asked)
     right, writes, exits = 0, [], []
     for order, decision in RIGHT.items():
@@ -372,7 +358,7 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(chat, capsys):
     )
 
 
-@pytest.mark.parametrize("over", [over_chat, over_messages], ids=["chat", "messages"])
+@in_both_apis
 def test_auto_finds_out_what_the_template_does_with_the_tools(over, url, url_with_tools, capsys):
     """From the server's own counts. The refund desk then speaks a dialect in which it sees them."""
     for address, dialect in ((url, "json"), (url_with_tools, "")):

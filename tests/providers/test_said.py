@@ -2,8 +2,8 @@
 streamed, sync and async.
 
 Where an exchange was recorded, `test_recorded.py` plays it. No recording here has what follows, so
-these bodies are written: after recordings of others (Azure's DeepSeek, xAI), after the SDK's types
-(`refusal_stop_details.py` of Anthropic), and after client code (Gemini without candidates).
+these bodies are written: after the SDK's types (`refusal_stop_details.py` of Anthropic), and after
+client code (Gemini without candidates).
 """
 
 import ast
@@ -17,9 +17,9 @@ import pytest
 from demos.refund.shop import INSTRUCTIONS
 from tests.servers import ProviderServer, Reply, sse
 from tests.servers.anthropic import AnthropicProtocol, event
-from tests.support.providers import ASK, every_way, failure, says, talking
+from tests.support.providers import ASK, every_way, failure, model_of, says, talking
 from tests.support.sizes import ROOT
-from tests.support.wires import to_wire
+from tests.support.wires import reply_of, to_wire
 from think_agent import (
     THINK,
     Assistant,
@@ -43,48 +43,6 @@ def answers(server: ProviderServer, way: str, body: Json, events: Sequence[bytes
         server.canned.append(Reply(chunks=events, content_type=server.stream_type))
     else:
         server.canned.append(Reply(body=body))
-
-
-# A whole reply.
-
-CALL = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
-USAGE = {"prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47}
-
-
-def chat_answer(reason: str | None, **message: object) -> tuple[Json, list[bytes]]:
-    """A reply in Chat Completions, as a body and as a stream that ends with its usage."""
-    head = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
-    said = {"role": "assistant", "content": None, **message}
-    whole = {"index": 0, "message": said, "finish_reason": reason}
-    piece = {"index": 0, "delta": said, "finish_reason": None}
-    last = {"index": 0, "delta": {}, "finish_reason": reason}
-    events = [
-        sse({**head, "choices": [piece]}),
-        sse({**head, "choices": [last]}),
-        sse({**head, "choices": [], "usage": USAGE}),
-        sse("[DONE]"),
-    ]
-    return {**head, "choices": [whole], "usage": USAGE}, events
-
-
-@every_way
-def test_a_call_runs_although_its_reason_has_another_spelling(way):
-    """Azure's DeepSeek-R1-0528 and V3.1: 6 of 6 recorded replies."""
-    with talking("openai-chat") as (server, model):
-        answers(server, way, *chat_answer("tool_call", tool_calls=[{**CALL, "index": 0}]))
-        reply = ASK[way](model, ASKED)
-    assert (reply.stop_reason, reply.cause) == ("tool_use", "")
-    assert reply.tool_calls == (ToolCall("c", "pay", {}),)
-
-
-@every_way
-@pytest.mark.parametrize("reason", [None, "a_reason_of_tomorrow"])
-def test_a_reply_that_is_counted_is_whole_without_a_known_reason(way, reason):
-    """OpenRouter to xAI: null in 14 of 14 recorded replies."""
-    with talking("openai-chat") as (server, model):
-        answers(server, way, *chat_answer(reason, content="It is paid."))
-        reply = ASK[way](model, ASKED)
-    assert (reply.text, reply.stop_reason, reply.cause) == ("It is paid.", "end_turn", "")
 
 
 # Gemini's answers without a reply.
@@ -111,22 +69,11 @@ def test_an_answer_of_gemini_without_candidates_is_tried_again(way, nothing, mon
     assert str(error) == "gemini: the answer holds no reply; try again later"
 
 
-@every_way
-@pytest.mark.parametrize("reason", ["TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"])
-def test_a_slip_that_gemini_tells_of_goes_back_to_the_model(way, reason):
-    candidate = {"finishReason": reason, "finishMessage": "Seven calls.", "index": 0}
-    body = {**NO_REPLY, "candidates": [candidate]}
-    with talking("gemini") as (server, model):
-        answers(server, way, body, [sse(body)])
-        reply = ASK[way](model, ASKED)
-    assert reply.stop_reason == "malformed"
-    assert reply.mistake.startswith("Your reply could not be read (Seven calls)")
-
-
 # What one provider signed.
 
 ADAPTIVE = {"type": "adaptive"}
 THOUGHTFUL = Assistant("It is due.", "Hm. It is due by rule 3.", stop_reason="end_turn")
+LOOP = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
 
 
 def saved(message: Assistant) -> Assistant:
@@ -177,19 +124,17 @@ def test_signed_thinking_goes_back_in_another_process_but_not_to_another_model(w
     with talking("anthropic", says(THOUGHTFUL), thinking=ADAPTIVE) as (server, model):
         talk = [*ASKED.messages, saved(ASK[way](model, ASKED)), User("And now?")]
         for name, thoughts in (("claude-haiku-5-5", 1), ("claude-opus-5-5", 0)):
-            with talking("anthropic", thinking=ADAPTIVE, model=name) as (_, other):
-                other.url = server.url
-                assert ASK["plain"](other, replace(ASKED, messages=talk)).text == "It is due."
+            other = model_of("anthropic", server, name, thinking=ADAPTIVE)
+            assert other.complete(replace(ASKED, messages=talk)).text == "It is due."
             assert thoughts_in(server.requests[-1]) == thoughts
 
 
 @every_way
 def test_strict_schemas_that_are_left_out_change_what_a_signature_covers(way):
     closed = replace(PAY, parameters={**PAY.parameters, "additionalProperties": False})
-    call = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
     asked = replace(ASKED, tools=[THINK, closed])
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "strict: no"}}
-    with talking("anthropic", says(call), thinking=ADAPTIVE) as (server, model):
+    with talking("anthropic", says(LOOP), thinking=ADAPTIVE) as (server, model):
         reply = ASK[way](model, asked)
         talk = [*asked.messages, reply, ToolResult("toolu_1", "pay", "paid")]
         server.canned = [Reply(400, refusal)]
@@ -198,7 +143,6 @@ def test_strict_schemas_that_are_left_out_change_what_a_signature_covers(way):
         assert [thoughts_in(body) for body in server.requests] == [0, 1, 0]
 
 
-LOOP = Assistant("", "Hm.", (ToolCall("toolu_1", "pay", {}),), "tool_use")
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
 
 
@@ -227,26 +171,6 @@ def test_in_a_tool_loop_thinking_of_other_instructions_goes_back_to_be_dropped(w
     assert betas == bound == [False, False, True, binding]
 
 
-@every_way
-def test_a_blank_text_before_a_signed_block_stays(way):
-    """It is covered by the signature. Behind the last one, the API refuses it."""
-    blank = {"type": "text", "text": "\n\n"}
-    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    use = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}
-    content = [blank, thinking, blank, use]
-    head = {"role": "assistant", "model": "m", "usage": {"input_tokens": 3, "output_tokens": 2}}
-    events = [event("message_start", message={**head, "content": []})]
-    for index, block in enumerate(content):
-        events.append(event("content_block_start", index=index, content_block=block))
-        events.append(event("content_block_stop", index=index))
-    events.append(event("message_delta", delta={"stop_reason": "tool_use"}, usage={}))
-    events.append(event("message_stop"))
-    with talking("anthropic") as (server, model):
-        answers(server, way, {**head, "content": content, "stop_reason": "tool_use"}, events)
-        reply = ASK[way](model, ASKED)
-    assert reply.native["content"] == [blank, thinking, use]
-
-
 @pytest.mark.parametrize("wire", ["openai-responses", "gemini"])
 def test_reasoning_of_others_goes_back_although_the_instructions_hold_a_date(wire):
     """Their signatures do not cover the instructions."""
@@ -260,6 +184,15 @@ def test_reasoning_of_others_goes_back_although_the_instructions_hold_a_date(wir
     reply = Assistant("Yes.", provider=provider, native=native, signed=True)
     talk = Request([User("Hi"), reply, User("So?")], system="Today is Tuesday.")
     assert "abc" in str(to_wire(wire, talk))
+
+
+def test_a_blank_text_before_a_signed_block_stays():
+    """It is covered by the signature. Behind the last one, the API refuses it."""
+    blank = {"type": "text", "text": "\n\n"}
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}
+    reply = reply_of("anthropic", {"content": [blank, thinking, blank, use]})
+    assert reply.native["content"] == [blank, thinking, use]
 
 
 # Why it was refused.
@@ -282,47 +215,25 @@ def claude_refuses(category: str | None, explanation: str | None) -> tuple[Json,
     return {**head, **stop}, events
 
 
-def responses_refuses(words: str) -> tuple[Json, list[bytes]]:
-    part = {"type": "refusal", "refusal": words}
-    item = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
-    whole = {"status": "completed", "output": [item], "model": "m"}
-    events = [
-        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
-        {"type": "response.refusal.delta", "output_index": 0, "delta": words},
-        {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": whole},
-    ]
-    return whole, [sse(event) for event in events]
+PROHIBITED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+RECITATION = {"candidates": [{"finishReason": "RECITATION", "index": 0}]}
+FILTERED = {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
 
 
-def gemini_refuses(body: Json) -> tuple[Json, list[bytes]]:
-    return {**NO_REPLY, **body}, [sse({**NO_REPLY, **body})]
-
-
-SORRY = "I'm very sorry, but I can't assist with that request."
-REFUSED: list[tuple[str, tuple[Json, list[bytes]], str]] = [
-    ("anthropic", claude_refuses("cyber", "It could enable cyber harm."),
-     "cyber: It could enable cyber harm"),
-    ("anthropic", claude_refuses("bio", None), "bio"),
-    ("anthropic", claude_refuses(None, None), "refusal"),
-    ("openai-chat", chat_answer("stop", refusal=SORRY), SORRY.rstrip(".")),
-    ("openai-chat", chat_answer("content_filter"), "content_filter"),
-    ("openai-responses", responses_refuses(SORRY), SORRY.rstrip(".")),
-    ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
-     "SAFETY: PROHIBITED_CONTENT"),
-    ("gemini", gemini_refuses({"promptFeedback": {"blockReason": "MODEL_ARMOR",
-     "blockReasonMessage": "A filter matched."}}), "SAFETY: MODEL_ARMOR: A filter matched"),
-    ("gemini", gemini_refuses({"candidates": [{"finishReason": "RECITATION", "index": 0}]}),
-     "RECITATION"),
-]  # fmt: skip
-
-
-@every_way
-@pytest.mark.parametrize(("provider", "answer", "cause"), REFUSED)
-def test_a_refusal_says_why(way, provider, answer, cause):
-    with talking(provider) as (server, model):
-        answers(server, way, *answer)
-        reply = ASK[way](model, ASKED)
+@pytest.mark.parametrize(
+    ("wire", "body", "cause"),
+    [
+        ("anthropic", claude_refuses("cyber", "It is harm.")[0], "cyber: It is harm."),
+        ("anthropic", claude_refuses("bio", None)[0], "bio"),
+        ("anthropic", claude_refuses(None, None)[0], "refusal"),
+        ("openai-chat", FILTERED, "content_filter"),
+        ("gemini", PROHIBITED, "SAFETY: PROHIBITED_CONTENT"),
+        ("gemini", RECITATION, "RECITATION"),
+    ],
+    ids=["a category and words", "a category", "nothing", "a filter", "the prompt", "the reply"],
+)
+def test_a_refusal_says_why(wire, body, cause):
+    reply = reply_of(wire, body)
     assert (reply.stop_reason, reply.cause) == ("refusal", cause)
 
 

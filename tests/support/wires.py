@@ -6,6 +6,7 @@ from typing import Any
 
 from think_agent import Assistant, Request
 from think_agent.messages import Json
+from think_agent.streaming import Delta
 from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
 from think_agent.wire.incoming import checked_reply
 from think_agent.wire.settings import Settings
@@ -35,6 +36,18 @@ def reply_of(wire: str, response: Json) -> Assistant:
     """The reply in a response, as a provider of that protocol reads it."""
     module = WIRES[wire][0]
     return checked_reply(replace(module.from_wire(response), provider=module.NAME))
+
+
+def folded(wire: str, *events: Json) -> tuple[Assistant, list[Delta]]:
+    """The reply of a stream, and its Deltas. What follows its end is not read."""
+    module = WIRES[wire][0]
+    fold = module.Fold()
+    deltas: list[Delta] = []
+    for event in events:
+        deltas += fold.feed(event)
+        if fold.ended:
+            break
+    return module.from_wire(fold.result()), deltas
 
 
 to_anthropic, to_chat, to_responses, to_gemini, to_ollama = (

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.support.wires import reply_of, to_anthropic
+from tests.support.wires import folded, reply_of, to_anthropic
 from think_agent import Assistant, Request, Tool, ToolCall, ToolResult, Usage, User
+from think_agent.messages import Json
 from think_agent.streaming import Delta
-from think_agent.wire.anthropic import Fold, from_wire
 
 MODEL = "claude-haiku-5-5"
 
@@ -17,10 +17,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 WEATHER = Tool(name="weather", description="The weather of a city.", parameters=SCHEMA)
 
 
-THINK = Tool(name="think", description="Take notes.", parameters={"type": "object"})
-
-
-ASK = Request([User("Weather in Oslo?")], [THINK, WEATHER], system="Be brief.")
+ASK = Request([User("Weather in Oslo?")], [WEATHER], system="Be brief.")
 
 
 HELLO = Request([User("Hello")])
@@ -29,12 +26,12 @@ HELLO = Request([User("Hello")])
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
 
-def test_only_fields_with_a_value_are_sent() -> None:
+def test_only_fields_with_a_value_are_sent():
     assert to_anthropic(HELLO) == {
         "model": MODEL,
         "max_tokens": 100,
-        "cache_control": {"type": "ephemeral"},
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
+        **MARKED,
     }
     assert "cache_control" not in to_anthropic(HELLO, cache=False)
     full = to_anthropic(replace(ASK, output_schema=SCHEMA), thinking={"type": "adaptive"})
@@ -44,7 +41,7 @@ def test_only_fields_with_a_value_are_sent() -> None:
     assert full["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
 
 
-def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended() -> None:
+def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended():
     """The API finds there what that request wrote into the cache, however long ago it was."""
     talk = [
         User("Go"),
@@ -66,13 +63,12 @@ def test_a_mark_stands_where_the_last_request_with_the_same_tool_choice_ended() 
     assert [marked(choice) for choice in ("required", "none", "auto")] == [["Go"], ["rain"], []]
 
 
-def test_results_and_the_text_after_them_are_one_user_message() -> None:
-    calls = (ToolCall("a", "weather", {"city": "Oslo"}), ToolCall("b", "weather", {}))
+def test_results_and_the_text_after_them_are_one_user_message():
+    calls = (ToolCall("a", "weather", {}), ToolCall("b", "weather", {}))
     results = [ToolResult("a", "weather", "rain"), ToolResult("b", "weather", "", is_error=True)]
-    messages = [User("Go"), Assistant(tool_calls=calls), *results, User("So?", kind="limit")]
+    messages = [User("Go"), Assistant(tool_calls=calls), *results, User("So?")]
     wire = to_anthropic(Request(messages))["messages"]
     assert [message["role"] for message in wire] == ["user", "assistant", "user"]
-    assert [block["type"] for block in wire[1]["content"]] == ["tool_use", "tool_use"]
     first, second, text = wire[2]["content"]
     assert first == {"type": "tool_result", "tool_use_id": "a", "content": "rain"}
     assert (second["tool_use_id"], second["is_error"]) == ("b", True)
@@ -80,71 +76,49 @@ def test_results_and_the_text_after_them_are_one_user_message() -> None:
     assert text == {"type": "text", "text": "So?"}
 
 
-def test_native_blocks_go_back_only_to_anthropic() -> None:
+def test_a_blank_text_is_left_out_behind_the_last_signature():
+    """The API writes it and refuses to read it."""
     blocks = [
         {"type": "thinking", "thinking": "", "signature": "s"},
         {"type": "text", "text": "\n\n"},
         {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}},
     ]
-    result = ToolResult("toolu_1", "weather", "rain")
     reply = reply_of("anthropic", {"content": blocks, "stop_reason": "tool_use"})
-
-    def sent(reply: Assistant) -> Any:
-        return to_anthropic(Request([User("Go"), reply, result]))["messages"][1]["content"]
-
-    # Blank text is left out: the API writes it and refuses to read it.
-    assert sent(reply) == [blocks[0], blocks[2]]
-    assert sent(replace(reply, provider="openai")) == [blocks[2]]
+    assert reply.native["content"] == [blocks[0], blocks[2]]
 
 
-def test_a_fold_does_not_change_the_events() -> None:
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 5}}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+def test_a_fold_does_not_change_the_events():
+    """Of several ends, as the API may send them, the last one counts. A null has not changed."""
+    events: list[Json] = [
+        {"type": "message_start", "message": {"stop_reason": None, "usage": {"input_tokens": 5}}},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 7}},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "end_turn"},
-            "usage": {"input_tokens": None, "output_tokens": 2},
+            "delta": {"stop_reason": "max_tokens"},
+            "usage": {"input_tokens": None, "output_tokens": 9},
         },
         {"type": "message_stop"},
     ]
     for _ in range(2):
-        fold = Fold()
-        for item in events:
-            fold.feed(item)
-        reply = from_wire(fold.result())
-        assert (reply.text, reply.usage) == ("Hi", Usage(input_tokens=5, output_tokens=2))
+        reply, _ = folded("anthropic", *events)
+        assert (reply.text, reply.stop_reason) == ("Hi", "max_tokens")
+        assert reply.usage == Usage(input_tokens=5, output_tokens=9)
         assert reply.native["content"] == [{"type": "text", "text": "Hi"}]
 
 
-def test_of_several_message_deltas_the_last_one_counts() -> None:
-    """The API may send more than one."""
-    fold = Fold()
-    fold.feed({"type": "message_start", "message": {"stop_reason": None, "usage": {}}})
-    for tokens in (7, 9):
-        end = {"delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": tokens}}
-        fold.feed({"type": "message_delta", **end})
-    fold.feed({"type": "message_stop"})
-    reply = from_wire(fold.result())
-    assert (reply.stop_reason, reply.usage.output_tokens) == ("max_tokens", 9)
-
-
-def folded(*blocks: tuple[dict[str, Any], list[dict[str, Any]]]) -> tuple[Assistant, list[Delta]]:
+def of_blocks(*blocks: tuple[Json, list[Json]]) -> tuple[Assistant, list[Delta]]:
     """The reply, and its Deltas, of a stream of blocks: how each starts, and its deltas."""
-    fold = Fold()
-    deltas = []
+    events: list[Json] = []
     for index, (start, pieces) in enumerate(blocks):
-        where = {"index": index}
-        deltas += fold.feed({"type": "content_block_start", "content_block": start, **where})
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
         for piece in pieces:
-            deltas += fold.feed({"type": "content_block_delta", "delta": piece, **where})
-    fold.feed({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
-    fold.feed({"type": "message_stop"})
-    return from_wire(fold.result()), deltas
+            events.append({"type": "content_block_delta", "index": index, "delta": piece})
+    return folded("anthropic", *events)
 
 
-def test_a_streamed_block_has_only_its_own_keys() -> None:
+def test_a_streamed_block_has_only_its_own_keys():
     cited = {"type": "char_location", "cited_text": "rain"}
     thinking = [
         {"type": "thinking_delta", "thinking": "H", "estimated_tokens": 1},
@@ -156,7 +130,7 @@ def test_a_streamed_block_has_only_its_own_keys() -> None:
         {"type": "citations_delta", "citation": cited},
         {"type": "a_delta_of_tomorrow", "words": "?"},
     ]
-    reply, _ = folded(
+    reply, _ = of_blocks(
         ({"type": "thinking", "thinking": ""}, thinking),
         ({"type": "text", "text": "", "citations": None}, text),
     )
@@ -166,17 +140,17 @@ def test_a_streamed_block_has_only_its_own_keys() -> None:
     ]
 
 
-def test_a_tool_of_the_server_is_no_call_and_does_not_count() -> None:
+def test_a_tool_of_the_server_is_no_call_and_does_not_count():
     asked = [{"type": "input_json_delta", "partial_json": piece} for piece in ('{"city":', ' "O"}')]
     search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
     use = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
-    reply, deltas = folded((search, asked), (use, asked))
+    reply, deltas = of_blocks((search, asked), (use, asked))
     assert [call.id for call in reply.tool_calls] == ["toolu_1"]
     assert {(delta.name, delta.index) for delta in deltas} == {("weather", 0)}
     assert [block["input"] for block in reply.native["content"]] == [{"city": "O"}] * 2
 
 
-def test_read_and_written_tokens_are_input_tokens() -> None:
+def test_read_and_written_tokens_are_input_tokens():
     counts = {"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300}
-    usage = from_wire({"content": [], "usage": counts}).usage
+    usage = reply_of("anthropic", {"content": [], "usage": counts}).usage
     assert usage == Usage(input_tokens=321, cached_tokens=20, written_tokens=300)

@@ -4,31 +4,32 @@ from typing import Any
 
 import pytest
 
-from think_agent import ToolCall
+from tests.support.wires import folded, reply_of
+from think_agent import Assistant, ToolCall
 from think_agent.messages import Json
 from think_agent.streaming import Delta
-from think_agent.wire.openai_chat import Fold, from_wire
+
+CHAT = "openai-chat"
 
 
 def chunk(index: int = 0, finish: str | None = None, **delta: Any) -> Json:
     return {"choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
 
 
-def folded(*chunks: Json) -> tuple[Any, list[Delta]]:
-    fold = Fold()
-    deltas: list[Delta] = []
-    for chunk in chunks:
-        deltas += fold.feed(chunk)
-    return from_wire(fold.result()), deltas
+CALL = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": "{}"}}
+COUNTED = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+
+def streamed(*chunks: Json) -> Assistant:
+    reply, _ = folded(CHAT, *chunks)
+    return reply
 
 
 def test_of_several_choices_the_first_is_the_reply():
-    function = {"name": "pay", "arguments": "{}"}
-    call = {"index": 0, "id": "c", "function": function}
     reply, deltas = folded(
+        CHAT,
         chunk(0, content="One."),
-        chunk(1, content="Two.", tool_calls=[call]),
-        chunk(1, "tool_calls"),
+        chunk(1, "tool_calls", content="Two.", tool_calls=[CALL]),
         chunk(0, "stop"),
     )
     assert (reply.text, reply.tool_calls, reply.stop_reason) == ("One.", (), "end_turn")
@@ -41,9 +42,10 @@ TEXT = {"type": "text", "text": "Yes."}
 
 def test_a_content_may_be_a_list_of_parts():
     """Mistral's reasoning models."""
-    whole = from_wire({"choices": [{"message": {"content": [THOUGHT, TEXT]}}]})
-    streamed, deltas = folded(chunk(content=[THOUGHT]), chunk(content="Yes."), chunk(finish="stop"))
-    for reply in (whole, streamed):
+    whole = reply_of(CHAT, {"choices": [{"message": {"content": [THOUGHT, TEXT]}}]})
+    chunks = chunk(content=[THOUGHT]), chunk(content="Yes."), chunk(finish="stop")
+    joined, deltas = folded(CHAT, *chunks)
+    for reply in (whole, joined):
         assert (reply.text, reply.thinking) == ("Yes.", "Hm.")
         assert reply.native["content"] == [THOUGHT, TEXT]
     assert deltas == [Delta("thinking", "Hm."), Delta("answer", "Yes.")]
@@ -51,52 +53,33 @@ def test_a_content_may_be_a_list_of_parts():
 
 @pytest.mark.parametrize("nothing", [None, "", "null", "{}"])
 def test_a_call_may_have_no_arguments_however_that_is_written(nothing):
-    call = {"id": "c", "type": "function", "function": {"name": "ping", "arguments": nothing}}
-    reply = from_wire({"choices": [{"message": {"tool_calls": [call]}}]})
+    call = {"id": "c", "function": {"name": "ping", "arguments": nothing}}
+    reply = streamed(chunk(tool_calls=[call]), chunk(finish="tool_calls"))
     assert reply.tool_calls == (ToolCall("c", "ping", {}),)
-    streamed, _ = folded(chunk(tool_calls=[{"index": 0, **call}]), chunk(finish="tool_calls"))
-    assert streamed.tool_calls == reply.tool_calls
-
-
-def test_a_usage_beside_a_text_does_not_end_the_stream():
-    """xAI and vLLM."""
-    usage = {"prompt_tokens": 3, "completion_tokens": 2}
-    reply, _ = folded({**chunk(content="Yes."), "usage": usage})
-    assert (reply.text, reply.stop_reason) == ("Yes.", "incomplete")
 
 
 def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
     """Azure."""
-    reply = from_wire({"choices": [{"index": 0, "finish_reason": "content_filter"}]})
+    reply = reply_of(CHAT, {"choices": [{"index": 0, "finish_reason": "content_filter"}]})
     assert (reply.text, reply.stop_reason) == ("", "refusal")
-
-
-def test_a_stream_may_end_with_its_usage_alone():
-    """Snowflake."""
-    usage = {"prompt_tokens": 3, "completion_tokens": 2}
-    reply, _ = folded(chunk(content="Yes."), {"choices": [], "usage": usage})
-    assert (reply.text, reply.usage.input_tokens) == ("Yes.", 3)
-    assert reply.stop_reason == "end_turn"
 
 
 def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
     """OpenRouter, Vercel: in fragments its signature is refused."""
 
-    def detail(kind, index=0, **more):
+    def detail(kind, index, **more):
         return {"type": f"reasoning.{kind}", "format": "f", "index": index, **more}
 
-    reply, _ = folded(
-        chunk(reasoning_details=[detail("text", text="H", signature=None)]),
-        chunk(reasoning_details=[detail("text", text="m.")]),
-        chunk(reasoning_details=[detail("text", signature="abc"), detail("summary", summary="S")]),
-        chunk(reasoning_details=[detail("text", 1, text="So.")]),
+    reply = streamed(
+        chunk(reasoning_details=[detail("text", 0, text="H", signature=None)]),
+        chunk(reasoning_details=[detail("text", 0, text="m.")]),
+        chunk(reasoning_details=[detail("text", 0, signature="abc"), detail("text", 1, text="S")]),
         chunk(reasoning_details=[detail("encrypted", 1, data="xyz", id="rs_1")]),
         chunk(content="Yes.", finish="stop"),
     )
     assert reply.native["reasoning_details"] == [
-        detail("text", text="Hm.", signature="abc"),
-        detail("summary", summary="S"),
-        detail("text", 1, text="So."),
+        detail("text", 0, text="Hm.", signature="abc"),
+        detail("text", 1, text="S"),
         detail("encrypted", 1, data="xyz", id="rs_1"),
     ]
     assert reply.signed
@@ -104,5 +87,35 @@ def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
 
 def test_an_answer_that_the_server_has_parsed_is_text_again():
     """Cloudflare."""
-    reply = from_wire({"choices": [{"message": {"content": {"due": True}}}]})
+    reply = reply_of(CHAT, {"choices": [{"message": {"content": {"due": True}}}]})
     assert reply.text == reply.native["content"] == '{"due": true}'
+
+
+def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
+    calls, half = chunk(tool_calls=[CALL]), chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
+    whole = [calls, chunk(finish="tool_calls")]
+    assert streamed({**COUNTED, **calls}).stop_reason == "incomplete"  # as xAI and vLLM count
+    for events in ([COUNTED, *whole], [calls, COUNTED, whole[1]], [*whole, COUNTED]):
+        assert streamed(*events).stop_reason == "tool_use"
+    cut = streamed(calls, COUNTED, half, chunk(finish="length"))
+    assert (cut.stop_reason, len(cut.tool_calls)) == ("max_tokens", 2)
+    assert streamed(calls, COUNTED).stop_reason == "tool_use"  # as Snowflake ends
+    assert streamed(calls, COUNTED, half).stop_reason == "incomplete"
+
+
+@pytest.mark.parametrize("arguments", [None, "", '{"amount": 1', '{"amount": 1}}'])
+def test_a_call_that_was_cut_off_is_not_usable_without_a_reason_to_stop(arguments):
+    """A stream may end with its usage alone. With a reason, it is the model that wrote no JSON."""
+    call = {"id": "d", "function": {"name": "pay", "arguments": arguments}}
+    half = streamed(chunk(tool_calls=[CALL, call]), COUNTED)
+    assert (half.stop_reason, half.is_usable, bool(half.cause)) == ("incomplete", False, True)
+    assert streamed(chunk(finish="tool_calls", tool_calls=[call]), COUNTED).is_usable
+
+
+def test_another_name_at_the_same_index_is_another_call():
+    """As servers stream that number every call 0 and give no ids."""
+    first = {"index": 0, "function": {"name": "cancel", "arguments": ""}}
+    second = {"index": 0, "function": {"name": "look", "arguments": '{"id": 7}'}}
+    chunks = [chunk(tool_calls=[first]), chunk(tool_calls=[second]), chunk(finish="tool_calls")]
+    calls = streamed(*chunks).tool_calls
+    assert calls == (ToolCall("", "cancel", {}), ToolCall("", "look", {"id": 7}))

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.ollama import recorded
+from tests.support.wires import folded, reply_of
 from think_agent import THINK, Assistant, Force, Request, ToolCall, User, tool
-from think_agent.messages import Json
 from think_agent.streaming import Delta
 from think_agent.wire.forms import LOST, TEXT, FormReader, form_of, has_ignored, read_form
-from think_agent.wire.ollama import Fold, from_wire
 
 
 @tool
@@ -25,19 +24,13 @@ THOUGHT = Request([User("Where is ORD-1?")], [THINK, order], tool_choice=Force("
 CLOSING = replace(THOUGHT, tool_choice="none")
 
 
-def form_for(request: Request) -> Json:
-    form = form_of(request)
-    assert form is not None
-    return form
-
-
 def read(request: Request, reply: Assistant) -> Assistant:
-    return read_form(reply, request, form_for(request))
+    return read_form(reply, request, form_of(request))
 
 
 def told(request: Request, deltas: list[Delta]) -> dict[str, str]:
     """What a watcher sees, by kind."""
-    reader = FormReader(request, form_for(request))
+    reader = FormReader(request, form_of(request))
     seen: dict[str, str] = {}
     for delta in deltas:
         for shown in reader.feed(delta):
@@ -46,16 +39,13 @@ def told(request: Request, deltas: list[Delta]) -> dict[str, str]:
 
 
 def whole(kind: str, case: str) -> Assistant:
-    return from_wire(recorded("format")[kind][case]["body"])
+    return reply_of("ollama", recorded("format")[kind][case]["body"])
 
 
 def streamed(request: Request, kind: str, case: str) -> tuple[Assistant, dict[str, str]]:
     """The reply of a recorded stream as it was read, and what a watcher saw."""
-    fold = Fold()
-    deltas = []
-    for line in recorded("format")[kind][f"{case}_streamed"]["lines"]:
-        deltas += fold.feed(line)
-    return read(request, from_wire(fold.result())), told(request, deltas)
+    reply, deltas = folded("ollama", *recorded("format")[kind][f"{case}_streamed"]["lines"])
+    return read(request, reply), told(request, deltas)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +57,7 @@ def streamed(request: Request, kind: str, case: str) -> tuple[Assistant, dict[st
         ("lost", "malformed"),  # T4: a tag of a call in a string; the server loses the rest
     ],
 )
-def test_a_recorded_thought_is_a_call_of_think(case: str, reason: str) -> None:
+def test_a_recorded_thought_is_a_call_of_think(case, reason):
     reply = read(THOUGHT, whole("thought", case))
     assert [call.name for call in reply.tool_calls] == ["think"]
     assert set(reply.tool_calls[0].arguments) <= {"thought"}  # it may be cut before it begins
@@ -90,7 +80,7 @@ def test_a_recorded_thought_is_a_call_of_think(case: str, reason: str) -> None:
         ("lost", "incomplete"),
     ],
 )
-def test_a_recorded_answer_is_the_text_in_its_string(case: str, reason: str) -> None:
+def test_a_recorded_answer_is_the_text_in_its_string(case, reason):
     raw = whole("closing", case)
     reply = read(CLOSING, raw)
     assert raw.text.startswith('"')
@@ -114,19 +104,12 @@ def test_a_recorded_answer_is_the_text_in_its_string(case: str, reason: str) -> 
         ("closing_off", "max_tokens", "schema"),
     ],
 )
-def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced) -> None:
+def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced):
     raw = whole("thinking", case)
     reply = read(CLOSING if case.startswith("closing") else THOUGHT, raw)
     assert (reply.stop_reason, reply.enforced) == (reason, enforced)
     assert (len(reply.tool_calls), reply.thinking) == (case == "thought_off", raw.thinking)
     assert not reply.text.startswith('"')
-
-
-def test_the_recorded_traps_are_there() -> None:
-    assert whole("thought", "call").tool_calls[0].name == "think"
-    assert whole("closing", "twice").text.endswith('"{')
-    for kind in ("thought", "closing"):
-        assert whole(kind, "lost").stop_reason == "end_turn"  # the server says nothing of it
 
 
 @pytest.mark.parametrize(
@@ -141,7 +124,7 @@ def test_the_recorded_traps_are_there() -> None:
         "",
     ],
 )
-def test_a_reply_that_has_not_the_form_stays_as_it_is(text: str) -> None:
+def test_a_reply_that_has_not_the_form_stays_as_it_is(text):
     """T3: some servers ignore it."""
     for request in (THOUGHT, CLOSING):
         plain = Assistant(text, native={"content": text})
@@ -150,7 +133,7 @@ def test_a_reply_that_has_not_the_form_stays_as_it_is(text: str) -> None:
         assert read(request, cut) == cut  # nobody can tell
 
 
-def test_a_call_of_an_action_is_no_thought() -> None:
+def test_a_call_of_an_action_is_no_thought():
     call = ToolCall("a", "order", {"order_id": "7"})
     reply = Assistant(tool_calls=(call,), stop_reason="tool_use", native={})
     assert read(THOUGHT, reply) == replace(reply, enforced="ignored")
@@ -159,7 +142,7 @@ def test_a_call_of_an_action_is_no_thought() -> None:
     assert read(THOUGHT, two) == replace(two, enforced="ignored")
 
 
-def test_the_text_of_a_typed_answer_is_its_json() -> None:
+def test_the_text_of_a_typed_answer_is_its_json():
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     typed = replace(CLOSING, output_schema=schema)
     for said in ('{"city": "Oslo"}', '{"city": "Oslo"}{'):
@@ -171,29 +154,22 @@ def test_the_text_of_a_typed_answer_is_its_json() -> None:
 
 
 TEXTS = st.text(max_size=60)
-SIZES = st.lists(st.integers(1, 9), min_size=1)
+SIZES = st.integers(1, 9)
 
 
-def pieces(text: str, sizes: list[int]) -> list[Delta]:
-    deltas = []
-    at = number = 0
-    while at < len(text):
-        size = sizes[number % len(sizes)]
-        deltas.append(Delta("answer", text[at : at + size]))
-        at += size
-        number += 1
-    return deltas
+def pieces(text: str, size: int) -> list[Delta]:
+    return [Delta("answer", text[at : at + size]) for at in range(0, len(text), size)]
 
 
-@given(text=TEXTS.filter(str.strip), sizes=SIZES, ascii=st.booleans())
-def test_a_form_reads_the_same_wherever_it_is_cut(text, sizes, ascii):
+@given(text=TEXTS.filter(str.strip), size=SIZES, ascii=st.booleans())
+def test_a_form_reads_the_same_wherever_it_is_cut(text, size, ascii):
     raw = json.dumps(text, ensure_ascii=ascii)
     assert read(CLOSING, Assistant(raw, native={})).text == text
-    assert told(CLOSING, pieces(f" {raw}", sizes)).get("answer", "") == text
+    assert told(CLOSING, pieces(f" {raw}", size)).get("answer", "") == text
     raw = json.dumps({"thought": text}, ensure_ascii=ascii)
     [call] = read(THOUGHT, Assistant(raw, native={})).tool_calls
     assert call.arguments == {"thought": text}
-    assert told(THOUGHT, pieces(raw, sizes)) == {"thought": text}
+    assert told(THOUGHT, pieces(raw, size)) == {"thought": text}
 
 
 @given(text=TEXTS, end=st.integers(1, 60))
@@ -205,19 +181,19 @@ def test_a_string_is_read_as_far_as_it_goes(text, end):
     assert len(json.dumps(reply.text)) > len(raw) - 12  # a pair of escapes may be missing
 
 
-@given(text=TEXTS.filter(lambda text: text.strip()[:1] not in ("", '"')), sizes=SIZES)
-def test_a_text_that_is_no_form_streams_as_it_is(text, sizes):
-    assert told(CLOSING, pieces(text, sizes))["answer"].strip() == text.strip()
+@given(text=TEXTS.filter(lambda text: text.strip()[:1] not in ("", '"')), size=SIZES)
+def test_a_text_that_is_no_form_streams_as_it_is(text, size):
+    assert told(CLOSING, pieces(text, size))["answer"].strip() == text.strip()
 
 
-def test_a_form_is_only_tried_where_this_host_has_ignored_a_choice() -> None:
+def test_a_form_is_only_tried_where_this_host_has_ignored_a_choice():
     ignored = Assistant("Hm.", enforced="ignored", host="here")
     assert has_ignored([User("Hi"), ignored], "here")
     assert not has_ignored([User("Hi"), ignored], "there")
     assert not has_ignored([replace(ignored, enforced="prompt")], "here")
 
 
-def test_other_choices_have_no_form() -> None:
+def test_other_choices_have_no_form():
     for choice in ("auto", "required", Force("order")):
         assert form_of(replace(THOUGHT, tool_choice=choice)) is None
     assert form_of(replace(CLOSING, tools=[])) is None

@@ -1,12 +1,12 @@
 """Gemini's generateContent, JSON in and JSON out."""
 
+from dataclasses import replace
 from typing import Any
 
-from tests.support.wires import to_gemini
+from tests.support.wires import folded, reply_of, to_gemini
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
-from think_agent.messages import Json, Message, ToolChoice
+from think_agent.messages import Json, Message
 from think_agent.tools import Tool
-from think_agent.wire.gemini import Fold, from_wire
 
 ADD = Tool(
     name="add",
@@ -15,16 +15,15 @@ ADD = Tool(
 )
 
 
-def test_results_are_one_content_after_their_calls() -> None:
+def test_results_are_one_content_after_their_calls():
     calls = (ToolCall("call_0", "add", {}), ToolCall("call_1", "add", {}))
     native = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {}}}] * 2}
     messages: list[Message] = [
         User("hi"),
         Assistant(tool_calls=calls, native=native, provider="gemini"),
         ToolResult("call_0", "add", "2"),
-        ToolResult("call_9", "add", "of a call that is gone"),
         ToolResult("call_1", "add", "not allowed", is_error=True),
-        User("Go on.", kind="nudge"),
+        User("Go on."),
     ]
     contents = to_gemini(Request(messages))["contents"]
     assert contents[1] is native
@@ -40,20 +39,21 @@ def test_results_are_one_content_after_their_calls() -> None:
     ]
 
 
-def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
+def test_a_text_split_anywhere_folds_into_the_same_reply():
     def chunk(text: str, **more: Any) -> Json:
         return {"candidates": [{"content": {"role": "model", "parts": [{"text": text, **more}]}}]}
 
     text = "äb\n c"
     for cut in range(len(text) + 1):
-        fold = Fold()
-        for thought in (True, False):
-            fold.feed(chunk(text[:cut], thought=thought))
-            fold.feed(chunk(text[cut:], thought=thought))
-        fold.feed(chunk("", thoughtSignature="AA=="))
-        fold.feed(chunk("!"))
-        fold.feed({"candidates": [{"finishReason": "STOP"}]})
-        reply = from_wire(fold.result())
+        reply, _ = folded(
+            "gemini",
+            chunk(text[:cut], thought=True),
+            chunk(text[cut:], thought=True),
+            chunk(text[:cut], thought=False),
+            chunk(text[cut:], thought=False),
+            chunk("", thoughtSignature="AA=="),
+            chunk("!"),
+        )
         assert (reply.text, reply.thinking) == (text + "!", text)
         assert reply.native["parts"] == [
             {"text": text, "thought": True},
@@ -66,29 +66,26 @@ def test_a_text_split_anywhere_folds_into_the_same_reply() -> None:
 CALL = {"functionCall": {"name": "add", "args": {}}}
 
 
-def test_a_text_beside_an_unexpected_call_is_kept() -> None:
+def test_a_text_beside_an_unexpected_call_is_kept():
     """It is the answer if only text was asked for."""
-    content = {"role": "model", "parts": [{"text": "It is 2."}, CALL]}
-    reply = from_wire(
-        {"candidates": [{"content": content, "finishReason": "UNEXPECTED_TOOL_CALL"}]}
-    )
+    content = {"parts": [{"text": "It is 2."}, CALL]}
+    candidate = {"content": content, "finishReason": "UNEXPECTED_TOOL_CALL"}
+    reply = reply_of("gemini", {"candidates": [candidate]})
     assert (reply.text, reply.stop_reason) == ("It is 2.", "malformed")
 
 
-def test_calls_and_text_keep_their_order_in_a_stream() -> None:
-    fold = Fold()
+def test_calls_and_text_keep_their_order_in_a_stream():
     parts = [{"text": "Hm.", "thought": True}, CALL, {"text": "Adding."}, CALL]
-    deltas = fold.feed({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})
+    reply, deltas = folded("gemini", {"candidates": [{"content": {"parts": parts}}]})
     kinds = [(delta.kind, delta.index) for delta in deltas]
     assert kinds == [("thinking", 0), ("call", 0), ("answer", 0), ("call", 1)]
-    assert from_wire(fold.result()).native["parts"] == parts
+    assert reply.native["parts"] == parts
 
 
-def test_strict_is_the_mode_validated_where_the_model_may_choose() -> None:
-    def mode(choice: ToolChoice, tools: Any = (ADD,)) -> str:
-        body = to_gemini(Request([User("hi")], tools, tool_choice=choice), strict=True)
-        return body.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode", "")
-
-    choices: list[ToolChoice] = ["auto", "required", "none", Force("add")]
-    assert [mode(choice) for choice in choices] == ["VALIDATED", "ANY", "NONE", "ANY"]
-    assert mode("auto", ()) == ""
+def test_strict_is_the_mode_validated_where_the_model_may_choose():
+    free = Request([User("hi")], [ADD])
+    config = {"functionCallingConfig": {"mode": "VALIDATED"}}
+    assert to_gemini(free, strict=True)["toolConfig"] == config
+    for choice in ("required", "none", Force("add")):
+        forced = replace(free, tool_choice=choice)
+        assert to_gemini(forced, strict=True) == to_gemini(forced)

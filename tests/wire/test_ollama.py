@@ -1,84 +1,39 @@
 """Ollama's /api/chat, JSON in and JSON out."""
 
-from dataclasses import replace
-
 import pytest
 
-from tests.support.recordings import cases, events_of, needs_wire
-from tests.support.wires import to_ollama
-from think_agent import THINK, Assistant, Request, ToolCall, ToolResult, User, tool
-from think_agent.wire.ollama import STOPPED, Fold, from_wire
+from tests.support.wires import folded, reply_of, to_ollama
+from think_agent import Assistant, Request, ToolCall, ToolResult, User
 
 
-@tool
-def order(order_id: str) -> str:
-    """Look an order up."""
-    return f"{order_id}: shipped"
-
-
-WITH_TOOLS = Request([User("Where is ORD-1?")], [THINK, order], system="Be brief.")
-
-
-@needs_wire
-@pytest.mark.parametrize(
-    "case", [case for case in cases("ollama") if case.startswith(("stream-t", "docs-stream-"))]
-)
-def test_a_recorded_stream_cut_off_anywhere_is_an_unfinished_reply(case: str) -> None:
+def test_a_reply_that_is_not_done_is_unfinished():
     """The server ends one so by itself, when the model repeats itself."""
-    lines = events_of("ollama", case)
-    for end in {0, len(lines) // 2, len(lines) - 1}:
-        fold = Fold()
-        for line in lines[:end]:
-            fold.feed(line)
-        reply = from_wire(fold.result())
-        assert (reply.stop_reason, STOPPED in reply.cause) == ("incomplete", True)
+    half = {"message": {"content": "two two"}, "done": False}
+    streamed, _ = folded("ollama", half)
+    for reply in (reply_of("ollama", half), streamed):
+        assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
+        assert "repeated itself" in reply.cause
 
 
-def test_the_body_of_a_request() -> None:
-    assert to_ollama(replace(WITH_TOOLS, tools=[order]), num_ctx=4096) == {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Where is ORD-1?"},
-        ],
-        "options": {"num_ctx": 4096, "num_predict": 100},
-        "truncate": False,
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "order",
-                    "description": "Look an order up.",
-                    "parameters": order.parameters,
-                },
-            }
-        ],
-    }
-
-
-def test_the_calls_of_a_stream_are_counted() -> None:
+def test_the_calls_of_a_stream_are_counted():
     call = {"function": {"name": "order", "arguments": {}}}
-    fold = Fold()
-    numbers = []
-    for calls in ([call, call], [call]):
-        for delta in fold.feed({"message": {"tool_calls": calls}}):
-            numbers.append(delta.index)
-    assert numbers == [0, 1, 2]
+    chunks = [{"message": {"tool_calls": calls}} for calls in ([call, call], [call])]
+    _, deltas = folded("ollama", *chunks)
+    assert [delta.index for delta in deltas] == [0, 1, 2]
 
 
 TWO = (ToolCall("x", "order", {"order_id": "1"}), ToolCall("y", "order", {"order_id": "2"}))
 TALK = Request(
     [
         User("Where are they?"),
-        Assistant("I look.", tool_calls=TWO, stop_reason="tool_use"),
+        Assistant("I look.", tool_calls=TWO),
         ToolResult("x", "order", "shipped"),
         ToolResult("y", "order", "lost"),
-        Assistant(tool_calls=(ToolCall("x", "order"),), stop_reason="tool_use"),
+        Assistant(tool_calls=(ToolCall("x", "order"),)),
         ToolResult("x", "order", ""),
         Assistant("One was lost."),
         User("Oh."),
     ],
-    [order],
 )
 
 
@@ -93,7 +48,7 @@ def shape(**options) -> list[tuple]:
     return sent
 
 
-def test_content_is_always_a_text() -> None:
+def test_content_is_always_a_text():
     """Also where the conversation began on another provider."""
     assert shape() == [
         ("user", "Where are they?"),
@@ -107,7 +62,7 @@ def test_content_is_always_a_text() -> None:
     ]
 
 
-def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
+def test_ids_of_nine_letters_and_digits_also_where_ids_repeat():
     assert [ids for _, _, *ids in shape(short_ids=True)][1:6] == [
         ["call00000", "call00001"],
         ["call00000"],
@@ -117,13 +72,13 @@ def test_ids_of_nine_letters_and_digits_also_where_ids_repeat() -> None:
     ]
 
 
-def test_a_text_that_would_hide_the_calls_is_left_out() -> None:
+def test_a_text_that_would_hide_the_calls_is_left_out():
     expected = shape()
     expected[1] = ("assistant", "", "x", "y")
     assert shape(text_hides_calls=True) == expected
 
 
-def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
+def test_each_message_has_one_call_and_is_followed_by_its_result():
     assert shape(one_call=True)[1:5] == [
         ("assistant", "I look.", "x"),
         ("tool", "shipped", "x"),
@@ -131,16 +86,6 @@ def test_each_message_has_one_call_and_is_followed_by_its_result() -> None:
         ("tool", "lost", "y"),
     ]
     assert shape(one_call=True)[5:] == shape()[4:]
-
-
-def test_each_request_of_a_run_begins_with_the_one_before() -> None:
-    for options in ({}, {"text_hides_calls": True}, {"short_ids": True}, {"one_call": True}):
-        before: list = []
-        for end in (1, 4, 6, 8):
-            request = replace(TALK, messages=TALK.messages[:end])
-            messages = to_ollama(request, num_ctx=4096, **options)["messages"]
-            assert messages[: len(before)] == before
-            before = messages
 
 
 @pytest.mark.parametrize(
@@ -153,6 +98,6 @@ def test_each_request_of_a_run_begins_with_the_one_before() -> None:
         ({"content": "Hm."}, 40, "end_turn"),
     ],
 )
-def test_a_call_that_the_server_swallowed(message, count, stop_reason) -> None:
-    reply = from_wire({"message": message, "done": True, "eval_count": count})
+def test_a_call_that_the_server_swallowed(message, count, stop_reason):
+    reply = reply_of("ollama", {"message": message, "done": True, "eval_count": count})
     assert reply.stop_reason == stop_reason

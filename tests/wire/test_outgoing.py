@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.agents import of_kind
 from tests.support.wires import WIRES, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
 from think_agent.wire.outgoing import GOOD_ID, sendable
@@ -22,18 +23,19 @@ NATIVE = {
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_native_goes_back_to_the_host_that_wrote_it_and_to_no_other(wire):
-    name = WIRES[wire][0].NAME
+def test_native_goes_back_to_the_host_and_api_that_wrote_it_and_to_no_other(wire):
     plain = Assistant("", tool_calls=(CALL,))
-    written = replace(plain, provider=name, host="a.example", native=NATIVE[wire])
+    provider = WIRES[wire][0].NAME
+    written = replace(plain, provider=provider, host="a.example", native=NATIVE[wire])
 
-    def sent(reply, host):
+    def sent(reply, wire, host="a.example"):
         request = Request([User("Pay."), reply, ToolResult("c1", "pay", "paid")])
         return to_wire(wire, request, host=host)
 
-    built = sent(plain, "b.example")
-    assert sent(written, "b.example") == built
-    assert sent(written, "a.example") != built
+    assert sent(written, wire) != sent(plain, wire)
+    assert sent(written, wire, "b.example") == sent(plain, wire, "b.example")
+    for other in WIRES.keys() - {wire}:
+        assert sent(written, other) == sent(plain, other)
 
 
 IDS = ["call_0", "call_0", "tool.1:x", "tool 1 x", "f" * 80, "f" * 81, ""]
@@ -51,8 +53,8 @@ def conversation(ids, **fields):
 
 def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
     sent = list(sendable(conversation(IDS), "openai"))
-    calls = [call for m in sent if isinstance(m, Assistant) for call in m.tool_calls]
-    results = [message for message in sent if isinstance(message, ToolResult)]
+    calls = [call for reply in of_kind(sent, Assistant) for call in reply.tool_calls]
+    results = of_kind(sent, ToolResult)
     assert len({call.id for call in calls}) == len(calls) == 2 * len(IDS)
     assert all(GOOD_ID.fullmatch(call.id) for call in calls)
     assert [(call.id, f"paid {call.arguments['n']}") for call in calls] == [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.wires import WIRES as PROTOCOLS
-from tests.support.wires import to_anthropic, to_chat, to_gemini, to_responses, to_wire
+from tests.support.wires import to_gemini, to_wire
 from think_agent import Force, Request, Tool, User
 from think_agent.messages import Json
 from think_agent.think import THINK
@@ -137,25 +137,24 @@ def test_which_schemas_are_closed(schema, closed):
     assert is_closed(schema) == closed
 
 
-def test_only_closed_schemas_are_sent_as_strict():
+def strict(wire: str, *tools: Tool) -> list[bool]:
+    """Which of the tools are sent as strict ones."""
+    sent = to_wire(wire, Request([User("hi")], tools), strict=True)["tools"]
+    return [tool.get("function", tool).get("strict", False) for tool in sent]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses"])
+def test_only_closed_schemas_are_sent_as_strict(wire):
     loose = Tool(name="loose", description="", parameters={**CLOSED, "required": []})
-    ask = Request([User("hi")], [THINK, loose])
-    chat = to_chat(ask, strict=True)["tools"]
-    assert [tool["function"].get("strict") for tool in chat] == [True, None]
-    responses = to_responses(ask, strict=True)["tools"]
-    assert [tool["strict"] for tool in responses] == [True, False]
-    messages = to_anthropic(ask, strict=True)["tools"]
-    assert [tool.get("strict") for tool in messages] == [True, None]
-    many = Request([User("hi")], [THINK] * 25)
-    sent = to_anthropic(many, strict=True)["tools"]
-    assert sum(tool.get("strict", False) for tool in sent) == 20
+    assert strict(wire, THINK, loose) == [True, False]
 
 
-def test_anthropic_takes_sixteen_unions_in_the_strict_tools_of_a_request():
-    tools = []
-    for unions in (16, 1):
-        properties = {f"a{number}": {"anyOf": [CLOSED]} for number in range(unions)}
-        schema = {**CLOSED, "properties": properties, "required": list(properties)}
-        tools.append(Tool(name="either", description="", parameters=schema))
-    sent = to_anthropic(Request([User("hi")], tools), strict=True)["tools"]
-    assert [tool["strict"] for tool in sent] == [True, False]
+def with_unions(number: int) -> Tool:
+    properties = {f"a{place}": {"anyOf": [CLOSED]} for place in range(number)}
+    schema = {**CLOSED, "properties": properties, "required": list(properties)}
+    return Tool(name="either", description="", parameters=schema)
+
+
+def test_anthropic_takes_twenty_strict_tools_and_sixteen_unions_in_all_of_them():
+    assert sum(strict("anthropic", *[THINK] * 25)) == 20
+    assert strict("anthropic", with_unions(16), with_unions(1)) == [True, False]

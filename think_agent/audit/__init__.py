@@ -4,7 +4,6 @@ from think_agent.audit import report, to_html
 page = to_html(report(outcome.transcript))
 """
 
-from .atif import to_atif
 from .explain import Difference, Explained, backtest, explain
 from .imports import Log, read_log
 from .page import to_html
@@ -24,7 +23,6 @@ __all__ = [
     "read",
     "read_log",
     "report",
-    "to_atif",
     "to_html",
     "to_json_report",
 ]

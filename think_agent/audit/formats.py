@@ -6,7 +6,6 @@ Rule 1: a row is read by its shape; no log has to say its format. So a log may m
 Rule 2: a row of unknown shape is listed as unread, with the reason. Nothing is left out in silence.
 Rule 3: what is read of a row is taken out of it. A field with a value that is left, at any depth,
         is listed as unread, if it is not METADATA, which may be ignored everywhere.
-Rule 4: a log of a known program that is not supported is refused by its name.
 
 Limitations: tokens, times and model names are not read. Claude Code's own bookkeeping (BOOKKEEPING)
 is left out on purpose: a sub-agent's progress there is a copy of that agent's own file. Only what
@@ -20,18 +19,6 @@ from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..wire.incoming import arguments_of
 from .runs import Said
 
-ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
-OTHERS = (  # logs that are refused, by fields that only occur together there
-    ("Inspect", {"eval", "samples"}),
-    ("tau2-bench", {"simulations", "tasks"}),
-    ("tau2-bench", {"termination_reason", "reward_info"}),
-    ("Codex", {"type", "payload"}),
-    ("mini-swe-agent", {"trajectory_format"}),
-    ("SWE-agent", {"trajectory", "history"}),
-    ("SWE-agent", {"action", "thought"}),
-    ("LangSmith", {"run_type", "inputs"}),
-    ("OpenTelemetry", {"resourceSpans"}),
-)
 BOOKKEEPING = {  # types of rows that Claude Code writes for itself
     "agent-name",
     "ai-title",
@@ -79,18 +66,6 @@ REFUSALS = (  # how a result begins in Claude Code if a person said no
     "The user doesn't want to proceed with this tool use",
     "The user doesn't want to take this action",
 )
-
-
-# Is it of another program?
-
-
-def refuse_others(value: Any) -> None:
-    """Raises ValueError for what is of another program that is known, but not supported."""
-    if not isinstance(value, dict):
-        return
-    for name, fields in OTHERS:
-        if fields <= value.keys():
-            raise ValueError(f"it is a log of {name}; {ATIF}")
 
 
 # From a row to what it says.

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import FileError
-from ..messages import Json, from_json
-from .formats import ATIF, read_row, refuse_others, take
+from ..messages import Json
+from .formats import read_row, take
 from .runs import Run
 
+ATIF = "convert it to ATIF, as Harbor and other tools do, and read that"
 Rows = dict[int, Any]  # by number: of the line, or in their list
 
 
@@ -36,7 +37,7 @@ class Log(NamedTuple):
 def read_log(path: str | Path, thinks: Sequence[str] = ()) -> Log:
     """The runs in a file. `thinks` are tools whose calls are thoughts, besides `think`.
 
-    Raises FileError for a file that holds no run, or is of another program.
+    Raises FileError for a file that holds no run in a form that is known here.
     """
     try:
         values, unread = _values(Path(path).read_bytes())
@@ -127,19 +128,11 @@ def _rows(content: Any, role: str) -> list[Any]:
 
 
 def _run(rows: Rows, facts: Json, thinks: Sequence[str]) -> Run:
-    """The run of these rows. Raises ValueError for a program that is not supported."""
-    refuse_others(facts)
+    """The run of these rows."""
     run = Run(facts, thinks)
-    match facts:
-        case {"extra": {"think_agent": {"header": header}}}:  # our own ATIF
-            run.header = header
     for run.row, row in rows.items():
-        refuse_others(row)
         reply = ""  # its id, if the log has one
         match row:
-            case {"extra": {"think_agent": list(kept)}}:  # each step keeps its messages
-                run.messages += [from_json(message) for message in kept]
-                continue
             case {"message": {"id": id}} | {"step_id": id}:
                 reply = str(id)
         try:

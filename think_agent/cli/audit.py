@@ -1,5 +1,5 @@
-"""`think-agent audit`: shows a run as text, JSON, one HTML page or ATIF, and counts the runs of
-another program.
+"""`think-agent audit`: shows a run as text, JSON or one HTML page, and counts the runs of another
+program.
 
 Rule 1: text, page and JSON show one Report, and nothing else. The text has the look of a run in the
         terminal.
@@ -24,12 +24,10 @@ from ..audit import (
     read,
     read_log,
     report,
-    to_atif,
     to_html,
     to_json_report,
     words,
 )
-from ..audit.redaction import Redaction
 from ..audit.report import Note, Step, fits
 from ..errors import TranscriptError
 from ..evaluation import tables
@@ -48,11 +46,12 @@ log_option = under("runs of other programs")
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page to a file that only its owner can read. Raises OSError."""
+    """Write a page to a file that only its owner can read, and say so. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(0o600)
     path.chmod(0o600)  # it may have existed
     path.write_text(page, encoding="utf-8")
+    say(f"wrote {path}")
 
 
 def show(made: Report, console: Console) -> None:
@@ -101,12 +100,6 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
     "--steps", is_flag=True, help="say why the loop took each step, also on the page, one a screen"
 )
 @output_option(
-    "--to",
-    "FORMAT",
-    "print it as a trajectory of ATIF, for other programs",
-    type=click.Choice(("atif",)),
-)
-@output_option(
     "--redact",
     "FIELD[,FIELD]",
     "hide these fields, and their values everywhere",
@@ -127,10 +120,9 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
     type=several,
     default="",
 )
-@log_option("--by", "FACT", "count for each value of what else the log says (reward)", default="")
 def command(**options: Any) -> int:
-    """Show what a run did, or count many. One is shown as text, as JSON, as one HTML page, as ATIF.
-    Of another program's runs, it is counted what stands behind what.
+    """Show what a run did, or count many. One is shown as text, as JSON, or as one HTML page. Of
+    another program's runs, it is counted what stands behind what.
     """
     path = options["transcript"]
     try:
@@ -143,10 +135,10 @@ def command(**options: Any) -> int:
 
     log = read_log(path, options["think"])
     table = _table(log, options)
-    if len(log.runs) == 1 or options["to"]:
-        for run in log.runs:
-            _show_run(Record(run.header, tuple(run.messages), ()), options)
-        if not options["json"] and not options["to"]:
+    if len(log.runs) == 1:
+        run = log.runs[0]
+        _show_run(Record(run.header, tuple(run.messages), ()), options)
+        if not options["json"]:
             tables.show([table], Screen())
     else:
         _show_table(log, options, table)
@@ -161,13 +153,6 @@ def command(**options: Any) -> int:
 
 def _show_run(record: Record, options: Json) -> None:
     """Show one run in the chosen form."""
-    if options["to"]:
-        redaction = Redaction(options["redact"], record.entries)
-        entries = redaction.hide(record.entries)
-        print(dumps(to_atif(entries, redaction.hide(record.header))))
-        for warning in redaction.warnings():
-            say(warning)
-        return
     html = options["html"]
     steps = explain(None, record.messages) if options["steps"] else ()
     made = report(
@@ -180,7 +165,6 @@ def _show_run(record: Record, options: Json) -> None:
     )
     if html:
         write_page(html, to_html(made))
-        say(f"wrote {html}")
     if options["json"]:
         print(dumps(to_json_report(made)))
     elif options["text"] or not html:
@@ -191,7 +175,7 @@ def _show_run(record: Record, options: Json) -> None:
 
 
 def _table(log: Log, options: Json) -> tables.Section:
-    """The table of counts. A pattern or fact that is not in the log is reported: `0 of 0` would say
+    """The table of counts. A pattern that fits nothing in the log is reported: `0 of 0` would say
     nothing. Raises UsageError.
     """
     tools = sorted(counts.tools_of(log.runs))
@@ -203,10 +187,7 @@ def _table(log: Log, options: Json) -> tables.Section:
     if patterns and not any(fits(tool, patterns) for tool in tools):
         raise click.UsageError(f"--guarded: {known}")
 
-    facts = set[str]().union(*[run.facts for run in log.runs])
-    if options["by"] and options["by"] not in facts:
-        raise click.UsageError(f"--by {options['by']}: the log has {', '.join(sorted(facts))}")
-    return counts.table(log, patterns, by=options["by"] or "reward")
+    return counts.table(log, patterns)
 
 
 def _show_table(log: Log, options: Json, table: tables.Section) -> None:
@@ -215,7 +196,6 @@ def _show_table(log: Log, options: Json, table: tables.Section) -> None:
     html = options["html"]
     if html:
         write_page(html, counts.to_html(table, log.unread))
-        say(f"wrote {html}")
     if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}

@@ -108,7 +108,6 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     tables.show(report, Screen())
     if html:
         write_page(html, to_html(evaluation.found(), report))
-        say(f"wrote {html}")
     if evaluation.missing:
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 

@@ -31,7 +31,7 @@ from ..tools import ModelMistake
 from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
-FENCED = re.compile(r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?", re.DOTALL)
+FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"
 WRAPPED = "answer"  # the key for an answer that is not an object
 SOURCE = "source"  # the format of a Source in a schema
 NUMBERED = (
@@ -157,7 +157,7 @@ def unfenced(text: str) -> str:
     end of the fence may be missing: some servers take it for a stop word.)
     """
     body = text.strip()
-    fenced = FENCED.fullmatch(body)
+    fenced = re.fullmatch(FENCED, body, re.DOTALL)
     if fenced:
         return fenced[1].strip()
     return body

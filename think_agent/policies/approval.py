@@ -18,7 +18,7 @@ from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step, is_action
 from ..messages import ToolCall, Verdict
 from ..text import well_formed
 from ..think import bare
-from ..tools import ModelMistake, Tool, as_received, signature
+from ..tools import ModelMistake, Tool, fit, signature
 from ..turn import Turn
 from .text import is_text_that_changes
 
@@ -44,8 +44,7 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
         if not is_action(step) or step.call is step.validated:
             return step
         try:
-            received = as_received(tools, step.call)
-            return replace(step, received=received, validated=step.call)
+            return replace(step, fitted=fit(tools, step.call), validated=step.call)
         except ModelMistake as mistake:
             return _does_not_fit(step, turn, mistake)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..history import Doubt
-from ..loop import CallTool, Policy, Refuse, Retry, Step
+from ..loop import CallTool, Policy, Refuse, Retry, Step, is_action
 from ..think import bare
 from ..tools import Tool, digest
 from ..turn import Turn
@@ -34,12 +34,12 @@ def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
     """The policy. `ask`: is there a person who can be asked? (`approval` asks.)"""
 
     def repeat_first_try(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallTool):
+        if not is_action(step):
             return step
-        tool = tools.get(step.call.name)
-        if tool is None or not tool.records_start:  # rule 1
+        tool = tools[step.call.name]
+        if not tool.records_start or step.fitted is None:  # rule 1
             return step
-        step = replace(step, same=digest(tools, step.call))
+        step = replace(step, same=digest(tool, step.fitted))
         first = _first_try(step, turn)
         if first is None:
             return step

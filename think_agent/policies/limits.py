@@ -59,7 +59,7 @@ class Price:
         return cost / 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Limits:
     """The limits of a turn; infinity means no limit. `model`: the name of the model, to find its
     price. `checks`: the names of the checks.

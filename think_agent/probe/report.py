@@ -7,7 +7,7 @@ Rule 2: a row is judged by the reply, not by the HTTP status: a choice that rais
 Rule 3: an error is a finding, and becomes the text of its row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +60,22 @@ QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.
 }
 NOTHING = Assistant()
 BEHIND = "tools shown behind a result"
+ROWS = {  # of the table, each with the question whose reply it reads
+    "plain answer": "plain",
+    "tool call": "calls",
+    "parallel calls": "calls",
+    "named forcing": "named",
+    "required": "required",
+    "none": "none",
+    "forcing while thinking": "named",
+    "arguments obey the schema": "calls",
+    "structured output": "schema",
+    "streaming": "stream",
+    "usage reported": "plain",
+    "empty content in history": "empty",
+    "start of a long message seen": "long",
+    BEHIND: "behind",
+}
 
 
 @dataclass(frozen=True)
@@ -139,13 +155,13 @@ YES: Finding = ("yes", "")
 
 def _found(name: str, seen: Sight) -> Finding:
     """What the reply to a row's question says, or why there is none."""
-    question, look = ROWS[name]
+    question = ROWS[name]
     if question not in seen:
         return "no", "not sent: it is known not to be taken"
     reply = seen[question].reply
     if seen[question].error:
         return "error", seen[question].error
-    finding = look(reply, seen)
+    finding = _read(name, reply, seen)
     if not honored(QUESTIONS[question].tool_choice, reply):
         finding = "silently ignored", _did(reply)
     if finding[0] == "silently ignored" and reply.stop_reason == "max_tokens":
@@ -153,36 +169,53 @@ def _found(name: str, seen: Sight) -> Finding:
     return finding
 
 
-def _words(reply: Assistant, seen: Sight) -> Finding:
-    if reply.text.strip() or reply.tool_calls:
-        return YES
-    return "no", "an empty reply"
-
-
-def _tool_call(reply: Assistant, seen: Sight) -> Finding:
-    if not reply.tool_calls:
-        return "no", _did(reply)
-    if reply.tool_calls[0].recovered:
-        return "yes", "found in its text"
+def _read(name: str, reply: Assistant, seen: Sight) -> Finding:
+    """What the reply says about the feature of a row."""
+    match name:
+        case "tool call":
+            if not reply.tool_calls:
+                return "no", _did(reply)
+            if reply.tool_calls[0].recovered:
+                return "yes", "found in its text"
+        case "parallel calls":
+            if len(reply.tool_calls) < 2:
+                return "no", f"{len(reply.tool_calls)} of 2 calls"
+        case "forcing while thinking":
+            if not any(_thinks(asked.reply) for asked in seen.values()):
+                return "unknown", "the model showed no native thinking"
+            if not _thinks(reply):
+                return "no", "when it is forced it does not think"
+        case "arguments obey the schema":
+            return _arguments(reply)
+        case "structured output":
+            try:
+                Weather.model_validate_json(reply.text)
+            except ValidationError as error:
+                return "silently ignored", problems(error).removeprefix("arguments: ")
+        case "streaming":
+            if seen["stream"].pieces < 2:
+                return "no", "it came in one piece"
+        case "usage reported":
+            if reply.usage.estimated:
+                return "no", ""
+            if seen["stream"].reply.usage.estimated:
+                return "no", "not when it streams"
+        case "start of a long message seen":
+            if MARKER not in reply.text.upper():
+                return "no", "the first line of about 5,000 tokens was not repeated"
+        case "tools shown behind a result":
+            shown = tools_are_shown(seen["bare"].reply, reply)
+            if shown is None:
+                return "unknown", "this server does not count whole prompts"
+            if not shown:
+                return "no", "its template hides them there; native tool calling goes blind"
+        case _:
+            if not reply.text.strip() and not reply.tool_calls:
+                return "no", "an empty reply"
     return YES
 
 
-def _parallel(reply: Assistant, seen: Sight) -> Finding:
-    count = len(reply.tool_calls)
-    if count > 1:
-        return YES
-    return "no", f"{count} of 2 calls"
-
-
-def _while_thinking(reply: Assistant, seen: Sight) -> Finding:
-    if _thinks(reply):
-        return YES
-    if any(_thinks(asked.reply) for asked in seen.values()):
-        return "no", "when it is forced it does not think"
-    return "unknown", "the model showed no native thinking"
-
-
-def _arguments(reply: Assistant, seen: Sight) -> Finding:
+def _arguments(reply: Assistant) -> Finding:
     if not reply.tool_calls:
         return "unknown", "no call was made"
     for call in reply.tool_calls:
@@ -192,62 +225,6 @@ def _arguments(reply: Assistant, seen: Sight) -> Finding:
         except ValidationError as error:
             return "no", f"{call.name}: {problems(error)}"
     return YES
-
-
-def _structured(reply: Assistant, seen: Sight) -> Finding:
-    try:
-        Weather.model_validate_json(reply.text)
-    except ValidationError as error:
-        return "silently ignored", problems(error).removeprefix("arguments: ")
-    return YES
-
-
-def _streaming(reply: Assistant, seen: Sight) -> Finding:
-    if seen["stream"].pieces > 1:
-        return YES
-    return "no", "it came in one piece"
-
-
-def _usage(reply: Assistant, seen: Sight) -> Finding:
-    if reply.usage.estimated:
-        return "no", ""
-    if seen["stream"].reply.usage.estimated:
-        return "no", "not when it streams"
-    return YES
-
-
-def _start_seen(reply: Assistant, seen: Sight) -> Finding:
-    if MARKER in reply.text.upper():
-        return YES
-    return "no", "the first line of about 5,000 tokens was not repeated"
-
-
-def _behind(reply: Assistant, seen: Sight) -> Finding:
-    shown = tools_are_shown(seen["bare"].reply, reply)
-    if shown is None:
-        return "unknown", "this server does not count whole prompts"
-    if shown:
-        return YES
-    return "no", "its template hides them there; native tool calling goes blind"
-
-
-# row: (the question, what reads its reply)
-ROWS: dict[str, tuple[str, Callable[[Assistant, Sight], Finding]]] = {
-    "plain answer": ("plain", _words),
-    "tool call": ("calls", _tool_call),
-    "parallel calls": ("calls", _parallel),
-    "named forcing": ("named", _words),
-    "required": ("required", _words),
-    "none": ("none", _words),
-    "forcing while thinking": ("named", _while_thinking),
-    "arguments obey the schema": ("calls", _arguments),
-    "structured output": ("schema", _structured),
-    "streaming": ("stream", _streaming),
-    "usage reported": ("plain", _usage),
-    "empty content in history": ("empty", _words),
-    "start of a long message seen": ("long", _start_seen),
-    BEHIND: ("behind", _behind),
-}
 
 
 def _did(reply: Assistant) -> str:

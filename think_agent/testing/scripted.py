@@ -13,9 +13,8 @@ from ..messages import Assistant, ToolCall
 from ..model import Model, Request
 from ..streaming import Delta
 from ..text import shorten
-from ..wire.incoming import deltas_of
 
-WORDS = re.compile(r"\s*\S+\s*|\s+")
+WORD = r"\s*\S+\s*|\s+"
 Reply = object
 """A reply in a script: an Assistant, a ToolCall, several ToolCalls in a tuple or list, or a text.
 (The type is `object`, because a type checker sees a list with some of each as a list of objects.)
@@ -57,9 +56,11 @@ class ScriptedModel(Model):
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply, word by word."""
+        from ..wire.incoming import deltas_of  # late: to import the package loads no wire
+
         reply = self.complete(request)
         for delta in deltas_of(reply):
-            for word in WORDS.findall(delta.text):
+            for word in re.findall(WORD, delta.text):
                 yield replace(delta, text=word)
         yield reply
 
