@@ -5,13 +5,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.agents import agent, results
+from tests.support.agents import agent
 from tests.support.pieces import InPieces
-from tests.support.providers import WAYS
 from tests.support.strategies import calls, transcripts
 from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
-from think_agent.errors import ModelError
-from think_agent.loop import NUDGE, AskHuman, CallTool, Done, Refuse
+from think_agent.loop import NUDGE, AskHuman, Done
 from think_agent.messages import Assistant, Ended, Force, Started, ToolCall, ToolResult, Usage, User
 from think_agent.received import with_ids
 from think_agent.streaming import Delta, Notice
@@ -62,24 +60,8 @@ def test_the_exit_by_signal():
         ("pay", "paid ORD-001", "all rules hold"),
     ]
     assert outcome.behind_a_thought == 2
-    kinds = [type(message) for message in outcome.transcript]
-    thought, acted = [Assistant, ToolResult], [Assistant, Started, ToolResult]
-    assert kinds == [User, *thought, *acted, *thought, *acted[1:], *thought, Assistant, Ended]
     paid = Started("call_3", "pay"), ToolResult("call_3", "pay", "paid ORD-001")
     assert outcome.transcript[7:10] == (ToolResult("call_2", "think", RECORDED), *paid)
-
-
-def test_the_exit_by_silence():
-    outcome = desk(LOOK, "It costs $89.", force="never").run("How much?")
-    assert (outcome.exit, outcome.answer) == ("silence", "It costs $89.")
-    assert [action.thought for action in outcome.actions] == [None]
-    assert outcome.behind_a_thought == 0
-
-
-def test_calls_beside_the_signal_are_run_and_calls_in_the_last_reply_are_not():
-    outcome = desk((LEAVE, PAY), says(LOOK, text="Paid.")).run("go")
-    assert (outcome.exit, outcome.answer) == ("signal", "Paid.")
-    assert [action.result.content for action in outcome.actions] == ["paid ORD-001"]
 
 
 def test_system_tools_and_earlier_messages_stay_the_same_for_a_whole_run():
@@ -112,7 +94,6 @@ def test_a_transcript_that_is_passed_in_is_continued():
     assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
     assert second.usage == Usage(10, 5)
     assert second.turn.replies[0].tool_choice == Force("think")  # a new turn needs a new thought
-    assert second.turn.replies[0].tool_calls[0].id == "call_5"  # counted over all of them
 
 
 @pytest.mark.parametrize(
@@ -136,13 +117,6 @@ def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
     assert seen[-1].messages[0] == User(first)
     spoken = [message for message in transcript if not isinstance(message, Ended)]
     assert [*seen[-1].left_out, *seen[-1].messages] == spoken[:-1]
-
-
-def test_a_model_that_only_thinks_is_told_to_act():
-    outcome = desk(*[think("hm")] * 5, max_model_calls=5, max_thoughts_in_a_row=2).run("go")
-    said = [result.content for result in results(outcome)]
-    assert ["in a row" in content for content in said] == [False, True, True, True]
-    assert outcome.exit == "limit"  # its last reply was a thought, too
 
 
 # Ids
@@ -215,14 +189,9 @@ def test_a_transcript_that_holds_no_messages_is_refused():
 
 
 def test_an_agent_without_a_think_tool():
-    shown = []
-
-    def reply(request):
-        shown.append([tool.name for tool in request.tools])
-        return Assistant("Hello.")
-
-    outcome = Agent(ScriptedModel(reply), [look], think=None).run("Hi")
-    assert shown == [["look"]]
+    desk = Agent(ScriptedModel("Hello."), [look], think=None)
+    outcome = desk.run("Hi")
+    assert desk.shown == (look,)
     assert (outcome.turn.replies[0].tool_choice, outcome.exit) == ("auto", "silence")
 
 
@@ -250,19 +219,6 @@ def test_long_results_and_long_errors_are_cut():
 
 
 # Policies of the user
-
-
-def test_a_policy_may_refuse_a_call():
-    def no_paying(step, turn):
-        if isinstance(step, CallTool) and step.call.name == "pay":
-            return Refuse(step.call, "closed", "not today")
-        return step
-
-    outcome = desk((PAY, LOOK), "Sorry.", policies=[no_paying]).run("go")
-    refused, _, looked = outcome.transcript[2:5]
-    assert refused == ToolResult("call_0", "pay", "error: not today", True, refused="closed")
-    assert looked == ToolResult("call_1", "look", '{"id":"ORD-001","cents":8900}')
-    assert [action.call.name for action in outcome.actions] == ["look"]  # the other never ran
 
 
 @pytest.mark.parametrize(
@@ -312,17 +268,10 @@ def test_an_ignored_tool_choice_causes_a_notice():
 def test_deltas_and_notices_are_events_but_not_in_the_transcript():
     seen, halting = [], Agent(InPieces(Assistant("Hello."), 3))
     outcome = halting.run("Hi", on_event=seen.append)
-    assert [type(event) for event in seen] == [
-        User,
-        Delta,
-        Delta,
-        Assistant,
-        Notice,
-        Ended,
-        Outcome,
-    ]
+    kinds = [User, Delta, Delta, Assistant, Notice, Ended, Outcome]
+    assert [type(event) for event in seen] == kinds
     assert seen[1:3] == [Delta("answer", "Hel"), Delta("answer", "lo.")]
-    assert outcome == seen[-1] == halting.run("Hi")
+    assert outcome == seen[-1] == halting.run("Hi")  # an agent keeps no conversation
     assert outcome.transcript == (seen[0], seen[3], Ended("silence"))
 
 
@@ -332,31 +281,9 @@ def test_a_lone_surrogate_in_the_arguments_can_be_streamed():
     assert list(desk(broken, "ok").stream("go"))[-1] == desk(broken, "ok").run("go")
 
 
-def test_an_agent_keeps_no_conversation():
-    counting = Agent(ScriptedModel(lambda request: Assistant(str(len(request.messages)))))
-    assert [counting.run("go").answer for _ in range(3)] == ["1", "1", "1"]
-
-
 def test_an_async_on_event_is_refused():
     async def watch(event):
         raise AssertionError("nobody awaits it")
 
     with pytest.raises(TypeError, match=r"on_event= is async.*astream"):
         desk("Done.").run("go", on_event=watch)
-
-
-# Errors of the model
-
-
-def run_resumed(agent, text):
-    return agent.resume([User(text)])
-
-
-@pytest.mark.parametrize("way", [*WAYS, run_resumed])
-def test_an_error_of_the_model_carries_what_was_done(way):
-    with pytest.raises(ModelError) as caught:
-        way(desk(PAY), "go")  # the script is over after one reply
-    done = caught.value.transcript
-    assert [type(message) for message in done] == [User, Assistant, Started, ToolResult]
-    outcome = desk("-", "Paid.").resume(done)
-    assert (outcome.answer, len(outcome.actions)) == ("Paid.", 1)

@@ -9,11 +9,12 @@ import pytest
 
 from tests.servers import Reply, serve, sse
 from tests.support import providers
+from tests.support.agents import results
 from tests.support.desk import said
 from tests.support.providers import ASK, HELLO, SPEAKS, every_provider, every_way, failure, talking
 from think_agent import Agent, Request, ScriptedModel, Tool, connect, tool
 from think_agent.errors import AuthError, BadRequest, BadResponse, ConnectionFailed
-from think_agent.messages import Assistant, ToolCall, ToolResult, User
+from think_agent.messages import Assistant, ToolCall, User
 
 
 def agent_on(*calls: ToolCall, **settings: Any) -> Agent:
@@ -55,7 +56,7 @@ def test_arguments_nested_deeply_work(tmp_path, tool_name, depth):
 @pytest.mark.parametrize("name", ["na\nme", "\x1b[2J", "\ud800", "x" * 100_000, "\0"])
 def test_a_call_with_any_name_gets_a_result(tmp_path, name):
     outcome = agent_on(ToolCall("1", name)).run("go", transcript=tmp_path / "run.jsonl")
-    (result,) = (message for message in outcome.transcript if isinstance(message, ToolResult))
+    [result] = results(outcome)
     assert result.refused == "invalid"
     assert "there is no tool" in result.content
     assert "\x1b" not in result.content

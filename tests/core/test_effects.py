@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.agents import of_kind
 from think_agent import Agent, Request, ScriptedModel, tool
-from think_agent.loop import AskHuman, CallModel, CallTool, Done, Refuse
+from think_agent.loop import AskHuman, CallModel, CallTool, Refuse
 from think_agent.messages import (
     Assistant,
-    Ended,
-    Paused,
     Started,
     ToolCall,
     ToolResult,
     User,
-    Verdict,
 )
 from think_agent.running import Flush, Perform, Run, RunCheck
 from think_agent.testing import call, think
@@ -35,12 +33,12 @@ class Desk:
 
     def __init__(self) -> None:
         self.paid: list[tuple[int, str]] = []
-        self.dies_at = 0  # the number of the payment that is killed; 0 for none
+        self.dies_at: set[int] = set()  # the numbers of the payments that are killed
 
         @tool
         def pay(order: int, idempotency_key: str) -> str:
             self.paid.append((order, idempotency_key))
-            if len(self.paid) == self.dies_at:
+            if len(self.paid) in self.dies_at:
                 raise KeyboardInterrupt
             return "paid"
 
@@ -58,14 +56,6 @@ class Desk:
         return [key for _, key in self.paid]
 
 
-def agent_with(policy) -> Agent:
-    return Agent(ScriptedModel([]), Desk().tools, policies=[policy])
-
-
-def started(messages) -> list[str]:
-    return [message.key for message in messages if isinstance(message, Started)]
-
-
 def asked(agent, step, *messages, came=None) -> list:
     """What a run yields for a step, without times; it is sent `came` for what it asks."""
     work = Run(agent, Transcript([ASK, *messages])).do(step)
@@ -79,7 +69,7 @@ def asked(agent, step, *messages, came=None) -> list:
         found.append(item)
 
 
-def test_each_kind_of_step_is_done_in_order():
+def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
     agent = Desk().agent()
     paid = ToolResult("1", "pay", "paid")
     one = Assistant(tool_calls=(ONE,))
@@ -98,41 +88,15 @@ def test_each_kind_of_step_is_done_in_order():
     said, request, *_ = asked(agent, CallModel("none", say=say), BOTH, came=Assistant("Bye."))
     assert (said, request.messages) == (say, (ASK, BOTH, say))
     assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)
-    yes = Verdict("yes")
-    assert asked(agent, AskHuman("Go on?"), came=yes) == [AskHuman("Go on?"), yes]
-    for done, ended in [
-        (Done("silence"), [Ended("silence")]),
-        (Done("gave_up", "No."), [Ended("gave_up", "No.")]),
-        (Done("needs_human", "Run it?"), [Paused("Run it?")]),
-    ]:
-        *before, flushed, outcome = asked(agent, done)
-        assert before == ended
-        assert isinstance(flushed, Flush)
-        assert outcome.exit == done.exit
 
 
-def test_a_policy_can_change_arguments_but_not_which_call_is_answered():
-    def another(step, turn):
-        changed = ToolCall("another", "pay", {"order": 7})
-        return CallTool(changed) if isinstance(step, CallTool) else step
-
-    agent = agent_with(another)
-    messages = [Assistant(tool_calls=(ONE,))]
-    step = agent.next_step([ASK, *messages])
-    paid = ToolResult("1", "pay", "paid")
-    started, _, perform, result, _ = asked(agent, step, *messages, came=paid)
-    assert started.call_id == perform.call.id == "1"
-    assert perform.call.arguments == result.arguments == {"order": 7}
-    assert "(A policy changed this call" in result.content
-
-
-def test_a_policy_cannot_change_which_thought_is_answered():
+@pytest.mark.parametrize("reply", [Assistant(tool_calls=(ONE,)), BOTH], ids=["call", "thought"])
+def test_a_policy_cannot_change_which_call_is_answered(reply):
     def another(step, turn):
         return CallTool(replace(step.call, id="another"))
 
-    agent = agent_with(another)
-    [recorded] = asked(agent, agent.next_step([ASK, BOTH]), BOTH)
-    assert recorded.call_id == "t"
+    agent = Agent(ScriptedModel([]), Desk().tools, policies=[another])
+    assert agent.next_step([ASK, reply]) == CallTool(reply.tool_calls[0])
 
 
 def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for_a_read(
@@ -148,41 +112,25 @@ def test_a_file_is_flushed_twice_for_a_side_effect_once_at_the_end_and_never_for
     assert len(flushed) - 1 == 2 * len(desk.paid) + 1 == 5
 
 
-def killed(desk: Desk, at: int, **more) -> list:
-    """The messages of a run that is killed in the payment with this number."""
-    messages = []
-    desk.dies_at = at
-    with pytest.raises(KeyboardInterrupt):
-        desk.agent(BOTH).run(ASK.text, on_event=messages.append, **more)
-    return [m for m in messages if isinstance(m, (User, Assistant, ToolResult, Started))]
-
-
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_resumed_call_keeps_its_idempotency_key(at, tmp_path):
-    for where in (None, tmp_path / "run.jsonl"):
-        desk = Desk()
-        before = killed(desk, at, transcript=where)
-        outcome = desk.agent().resume(where or before)
-        orders = [order for order, _ in desk.paid]
-        assert orders == ([1, 1, 2] if at == 1 else [1, 2, 2])
-        assert desk.keys[at - 1] == desk.keys[at]  # the payment that was tried again
-        assert len(set(desk.keys)) == 2
-        assert set(started(outcome.transcript)) == set(desk.keys)
-        assert outcome.answer == "Done."
-
-
-def test_after_a_second_crash_the_key_is_still_the_same():
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_call_that_is_killed_twice_keeps_its_idempotency_key(at, where, tmp_path):
+    path = tmp_path / "run.jsonl" if where == "file" else None
     desk = Desk()
-    before = killed(desk, 1)
-    desk.dies_at = 2
-    after = []
-    with pytest.raises(KeyboardInterrupt):
-        desk.agent().resume(before, on_event=after.append)
-    desk.agent().resume([*before, *(m for m in after if isinstance(m, Started))])
-    assert desk.keys[0] == desk.keys[1] == desk.keys[2] != desk.keys[3]
+    desk.dies_at = {at, at + 1}
+    with pytest.raises(KeyboardInterrupt) as first:
+        desk.agent(BOTH).run(ASK.text, transcript=path)
+    with pytest.raises(KeyboardInterrupt) as second:
+        desk.agent().resume(path or first.value.transcript)
+    outcome = desk.agent().resume(path or second.value.transcript)
+    assert outcome.answer == "Done."
+    assert [order for order, _ in desk.paid] == ([1, 1, 1, 2] if at == 1 else [1, 2, 2, 2])
+    assert desk.keys[at - 1] == desk.keys[at] == desk.keys[at + 1]
+    assert {m.key for m in of_kind(outcome.transcript, Started)} == set(desk.keys)
+    assert len(set(desk.keys)) == 2
 
 
-def test_two_copies_of_a_transcript_get_different_keys(tmp_path):
+def test_two_copies_of_a_transcript_get_different_keys():
     """Two processes go on from the same messages. Each of their payments is a new one."""
     start = [ASK, BOTH, ToolResult("t", "think", "Thought recorded.")]
     desk = Desk()
@@ -190,11 +138,3 @@ def test_two_copies_of_a_transcript_get_different_keys(tmp_path):
         desk.agent().resume(start)
     assert [order for order, _ in desk.paid] == [1, 2, 1, 2]
     assert len(set(desk.keys)) == 4
-
-    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    desk = Desk()
-    desk.agent(Assistant("Which one?")).run("Hello", transcript=one)
-    other.write_bytes(one.read_bytes())
-    for path in (one, other):
-        desk.agent(BOTH).run(ASK.text, transcript=path)
-    assert len(set(desk.keys)) == len(desk.paid) == 4

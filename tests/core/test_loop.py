@@ -125,6 +125,10 @@ TABLE = {
     "truncated": ([ASK, says(PAY, text="I w", stop="max_tokens")], Done("truncated", "I w")),
     "paused": ([ASK, says(PAY, stop="pause_turn")], Done("truncated")),
     "malformed": ([ASK, says(PAY, stop="malformed")], Done("truncated")),
+    **{
+        f"unknown reason: {stop!r}": ([ASK, says(PAY, stop=stop)], Done("truncated"))
+        for stop in ("length", "", None, "cancelled")
+    },
     "refused": ([ASK, says(PAY, text="No.", stop="refusal")], Done("refused", "No.")),
     "truncated signal": ([ASK, says(LEAVE, stop="max_tokens")], Done("truncated")),
     "truncated final": ([*LEFT, says(text="I w", stop="max_tokens")], Done("truncated", "I w")),
@@ -154,13 +158,13 @@ def test_next_step_is_what_the_rules_say(transcript, step):
 @settings(max_examples=60)
 @given(transcripts)
 def test_next_step_has_an_answer_to_every_transcript(transcript):
-    step = next_step([ASK, *transcript])
-    assert step == next_step([ASK, *transcript])
     turn = Turn.of([ASK, *transcript])
+    step = next_step(turn)
+    assert step == next_step([ASK, *transcript])
     if isinstance(step, Done) and step.exit in ("signal", "silence") and not turn.ended:
         assert step.answer.strip()
     if isinstance(step, CallTool):
-        assert step.call == Turn.of([ASK, *transcript]).pending[0]
+        assert step.call == turn.pending[0]
 
 
 def test_policies_are_called_in_order_with_the_turn():

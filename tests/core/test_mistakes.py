@@ -25,24 +25,20 @@ def refund(order: str) -> int:
 LINE = inspect.getsourcelines(refund.function)[1] + 3
 
 
-def notices(way, *replies, **settings):
+def watched(*replies, **settings):
+    """The texts of the notices of a run, and its outcome."""
     shown = []
-    way(agent(*replies, **settings), "go", on_event=shown.append)
-    return [notice.text for notice in of_kind(shown, Notice)]
-
-
-def plain(desk, text, **more):
-    return desk.run(text, **more)
+    outcome = agent(*replies, **settings).run("go", on_event=shown.append)
+    return [notice.text for notice in of_kind(shown, Notice)], outcome
 
 
 def test_an_error_of_a_tool_has_a_line_for_its_author_and_a_result_for_the_model(caplog):
-    shown = notices(plain, call("refund", order="ORD-1"), "I could not.", tools=[refund])
-    assert shown == [f"refund raised KeyError: 'pirce' ({__file__}, line {LINE})"]
+    notices, outcome = watched(call("refund", order="ORD-1"), "I could not.", tools=[refund])
+    assert notices == [f"refund raised KeyError: 'pirce' ({__file__}, line {LINE})"]
     [record] = caplog.records
     assert (record.name, record.levelno) == ("think_agent", logging.ERROR)
     assert record.exc_info[0] is KeyError
-    desk = agent(call("refund", order="ORD-1"), "I could not.", tools=[refund])
-    [result] = results(desk.run("go"))
+    [result] = results(outcome)
     assert result.content.startswith("error: KeyError: 'pirce'")
 
 
@@ -54,9 +50,9 @@ def test_an_error_inside_a_library_is_placed_in_the_users_own_code(caplog):
         """Parse it."""
         return json.loads(text)
 
-    shown = notices(plain, call("parse", text="{"), "I could not.", tools=[parse])
+    [notice], _ = watched(call("parse", text="{"), "I could not.", tools=[parse])
     line = inspect.getsourcelines(parse.function)[1] + 3
-    assert shown[0].endswith(f"({__file__}, line {line})")
+    assert notice.endswith(f"({__file__}, line {line})")
 
 
 def test_nothing_done_is_a_message_and_no_mistake(caplog):
@@ -65,7 +61,8 @@ def test_nothing_done_is_a_message_and_no_mistake(caplog):
         """Buy."""
         raise NothingDone("sold out")
 
-    assert notices(plain, call("buy"), "Sold out.", tools=[buy]) == []
+    notices, _ = watched(call("buy"), "Sold out.", tools=[buy])
+    assert notices == []
     assert not caplog.records
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -50,10 +51,12 @@ from think_agent.dialects import in_dialect
 from think_agent.messages import MESSAGES
 from think_agent.policies import Price
 from think_agent.testing import call, think
+from think_agent.testing.scripted import Reply
 from think_agent.waiting import TookTooLong
 
 POLICIES = ["", "", "", "edit", "refuse", "reword", "veto", "drop"]
 NUMBERS = [3, 3, 3, 1, 0, 4, 5]
+PRICE = Price(input=0, output=10)
 MOST_EVENTS = 900  # a run that does not end has more
 
 
@@ -104,10 +107,6 @@ class World:
 
     def rules(self) -> Rules:
         known = Rules.__dataclass_fields__
-        price = self.options.get("prices", {}).get("script")
-        money = {}
-        if price:
-            money = {"input_price": price.input / 1e6, "output_price": price.output / 1e6}
         options = {name: value for name, value in self.options.items() if name in known}
         think_tool = self.options.get("think", THINK)
         return Rules(
@@ -120,7 +119,7 @@ class World:
             fail_fast=self.options.get("on_tool_error") == "fail_fast",
             edited={1: 3} if self.policy == "edit" else {},
             speaks=self.policy not in ("", "edit", "reword", "drop"),
-            **money,
+            output_price=PRICE.output / 1e6,
             **options,
         )
 
@@ -133,7 +132,8 @@ class World:
             policies=[policy] if policy else [],
             done_when=[] if self.missing is None else [self._check()],
             now=self._now,
-            **{"force": "never", **self.options},
+            prices={"script": PRICE},
+            **self.options,
         )
 
     def _count(self, *types: type) -> int:
@@ -148,34 +148,22 @@ class World:
         return written(reply, self.dialect, request)
 
     def _tools(self) -> list[Tool]:
-        def pay(n: int) -> str:
-            return self._act("pay", n)
-
-        def book(n: int, idempotency_key: str) -> str:
-            return self._act("book", n, idempotency_key)
-
-        def ship(n: int) -> str:
-            return self._act("ship", n)
-
-        def note(n: int) -> str:
-            return self._act("note", n)
-
-        def look(n: int) -> str:
-            return self._act("look", n)
+        def made(name: str, **guards: Any) -> Tool:
+            return taking_n(name, partial(self._act, name), **guards)
 
         asks = self.approval == "always"
         needs: Any = (lambda given: is_much(given["n"])) if self.approval == "above 2" else asks
         return [
-            taking_n("pay", pay, think_first=True, needs_approval=needs),
-            taking_n("book", book, takes_key=True, needs_approval=needs),
-            taking_n("ship", ship),
-            taking_n("note", note, idempotent=True),
-            taking_n("look", look, read_only=True),
+            made("pay", think_first=True, needs_approval=needs),
+            made("book", takes_key=True, needs_approval=needs),
+            made("ship"),
+            made("note", idempotent=True),
+            made("look", read_only=True),
         ]
 
-    def _act(self, name: str, n: int, key: str = "") -> str:
+    def _act(self, name: str, n: int, idempotency_key: str = "") -> str:
         fault = self.faults[self._count(ToolResult) % len(self.faults)]
-        self.ran.append(oracle.Ran(len(self.messages), name, n, key, fault))
+        self.ran.append(oracle.Ran(len(self.messages), name, n, idempotency_key, fault))
         match fault:
             case "raise":
                 raise ValueError("the line broke")
@@ -399,9 +387,6 @@ def random_thought(rng: Random) -> ToolCall:
     return ToolCall("", "think", {**arguments, "should_continue": rng.choice(SIGNALS)})
 
 
-PRICE = {"script": Price(input=0, output=10)}
-
-
 def random_options(rng: Random) -> dict[str, Any]:
     """The settings, each left as it is in most worlds."""
     options: dict[str, Any] = {
@@ -425,7 +410,7 @@ def random_options(rng: Random) -> dict[str, Any]:
     for name, values in others.items():
         if rng.random() < 0.15:
             options[name] = rng.choice(values)
-    return {**options, "prices": PRICE}
+    return options
 
 
 worlds = st.integers(0, 2**32).map(random_world)
@@ -472,45 +457,24 @@ LOOK, SHIP, PAY = call("look", n=3), call("ship", n=3), call("pay", n=3)
 FLY = call("fly", n=3)  # there is no such tool
 LEAVE = think("All is done.", should_continue=False)
 UNREADABLE = Assistant("?", stop_reason="malformed", mistake="It could not be read.")
-FOR_100_TOKENS = {"max_cost": 0.001, "prices": PRICE}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A world, and what has to come of it: the exit (empty if there are two readings), the tools
-    that ran, and how many replies there were.
-    """
-
-    world: World
-    exit: str
-    ran: tuple[str, ...] = ()
-    replies: int = 1
+# What has to come of a world: the exit (empty if there are two readings), the tools that ran, and
+# how many replies there were.
+Ends = tuple[str, tuple[str, ...], int]
 
 
 def found(
-    *script: Assistant | ToolCall | tuple[ToolCall, ...] | str,
-    ends: tuple[str, tuple[str, ...], int],
-    options: dict[str, Any] | None = None,
-    **surroundings: Any,
-) -> Case:
+    *script: Reply, ends: Ends, options: dict[str, Any] | None = None, **surroundings: Any
+) -> tuple[World, Ends]:
     """After the last reply of the script comes "Done.", whatever is asked."""
-    replies = [as_reply(item) for item in script] + [Assistant("Done.")] * 300
-    world = World(replies, options={"force": "never", **(options or {})}, **surroundings)
-    return Case(world, *ends)
+    model = ScriptedModel([*script, *["Done."] * 300])
+    replies = [model.complete(Request([])) for _ in range(model.left)]
+    settings = {"force": "never", **(options or {})}
+    return World(replies, options=settings, **surroundings), ends
 
 
-def as_reply(item: Assistant | ToolCall | tuple[ToolCall, ...] | str) -> Assistant:
-    match item:
-        case Assistant():
-            return item
-        case ToolCall():
-            return Assistant(tool_calls=(item,))
-        case str():
-            return Assistant(item)
-    return Assistant(tool_calls=item)
-
-
-CASES: dict[str, Case] = {
+CASES: dict[str, tuple[World, Ends]] = {
     # §2: a question never overwrites a question. (`repeat` came in place of what is missing, and
     # the call after it never ran.)
     "what is missing is said, not that it repeats itself": found(
@@ -575,7 +539,7 @@ CASES: dict[str, Case] = {
         (SHIP, LOOK), options={"max_seconds": 3}, ends=("limit", ("ship",), 2)
     ),
     # §5.1: with money for fewer than 200 tokens the turn closes.
-    "there is money for 100 tokens": found(options=FOR_100_TOKENS, ends=("budget", (), 1)),
+    "there is money for 100 tokens": found(options={"max_cost": 0.001}, ends=("budget", (), 1)),
     # §2: the words of the reply to a `limit` message are the answer.
     "the last words are empty": found(
         LOOK, "", options={"max_actions": 1}, ends=("", ("look",), 2)
@@ -619,20 +583,18 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_found_is_kept(name):
-    case = CASES[name]
-    world = case.world.again([])
+    world, (exit, ran, replies) = CASES[name]
     outcome = world.begin()
     assert world.complaints() == []
-    assert tuple(row.name for row in world.ran) == case.ran
-    assert sum(isinstance(message, Assistant) for message in world.messages) == case.replies
-    assert outcome.exit == case.exit or not case.exit
+    assert tuple(row.name for row in world.ran) == ran
+    assert sum(isinstance(message, Assistant) for message in world.messages) == replies
+    assert outcome.exit == exit or not exit
 
 
 def test_the_oracle_sees_what_is_wrong():
     """A lawful run, with one thing wrong at a time."""
-    world = found(
-        (think("3 is due"), PAY), LEAVE, ends=("signal", ("pay",), 3), missing=[False]
-    ).world  # fmt: skip
+    lawful = (think("3 is due"), PAY), LEAVE
+    world, _ = found(*lawful, missing=[False], ends=("signal", ("pay",), 3))
     world.begin()
     messages = world.messages
     assert world.complaints() == []

@@ -15,27 +15,15 @@ from hypothesis import strategies as st
 
 from demos.refund.offline import reply as desk_reply
 from demos.refund.shop import Shop
-from tests.servers import Reply, bare, serve
+from tests.servers import bare, serve
 from tests.support.counting import counted, grows_evenly
 from tests.support.pieces import told
-from tests.support.providers import HELLO, SPEAKS, desk, every_provider, model_of, talking
+from tests.support.providers import SPEAKS, desk, every_provider, model_of, says
 from tests.support.strategies import replies
-from think_agent import Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
+from think_agent import Agent, Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
 from think_agent.testing import call
 from think_agent.wire.incoming import whole_call
 from think_agent.wire.pieces import CallReader, JsonReader
-
-THOUGHT = 'Plan: "look up" ORD-001,\nthen 😀 decide. \\ done'
-
-
-@given(text=st.text(), size=st.integers(1, 9), ascii_only=st.booleans())
-def test_a_thought_is_read_from_json_in_pieces(text, size, ascii_only):
-    arguments = json.dumps({"thought": text, "should_continue": "true"}, ensure_ascii=ascii_only)
-    reader = CallReader("think")
-    pieces = [arguments[i : i + size] for i in range(0, len(arguments), size)]
-    deltas = [delta for piece in pieces for delta in reader.feed(piece)]
-    assert told(deltas, "thought") == text
-    assert {delta.kind for delta in deltas} <= {"thought"}
 
 
 def test_a_thought_is_shown_before_its_json_ends_but_no_half_surrogate_pair():
@@ -58,9 +46,10 @@ def test_a_thought_is_shown_before_its_json_ends_but_no_half_surrogate_pair():
         ),
     ),
     indent=st.sampled_from([None, 2]),
+    ascii_only=st.booleans(),
 )
-def test_json_in_pieces_gives_every_string_of_the_outer_object(value, indent):
-    text = json.dumps(value, indent=indent)
+def test_json_in_pieces_gives_every_string_of_the_outer_object(value, indent, ascii_only):
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
 
     def read(pieces) -> dict:
         reader, strings = JsonReader(), {}
@@ -125,26 +114,21 @@ def test_the_first_delta_arrives_before_the_last_is_sent(provider, is_async):
         yield last
 
     protocol.encode_stream = pausing
-    words = Assistant(text="It was bought 13 days ago, so it is approved.")
+    words = "It was bought 13 days ago, so it is approved."
 
     def note(event) -> None:
         events.append(event)
         if isinstance(event, Delta) and event.kind == "answer":
             seen.set()
 
-    async def listen(model) -> None:
-        async for event in model.astream(HELLO):
-            note(event)
-
-    with serve(protocol, lambda request: words) as server:
-        model = model_of(provider, server)
+    with serve(protocol, says(words)) as server:
+        agent = Agent(model_of(provider, server), force="never")
         if is_async:
-            asyncio.run(listen(model))
+            asyncio.run(agent.arun("Why?", on_event=note))
         else:
-            for event in model.stream(HELLO):
-                note(event)
+            agent.run("Why?", on_event=note)
     assert not too_late
-    assert told(events, "answer") == events[-1].text == words.text
+    assert told(events, "answer") == events[-1].answer == words
 
 
 @every_provider
@@ -169,23 +153,25 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
     """Cut after every chunk. If nothing was shown yet, that is a ModelError; else the reply is
     unfinished and says why. No tool is called.
     """
-    protocol, cut_at = SPEAKS[provider][0](), [0]
+    protocol, lengths = SPEAKS[provider][0](), []
+    cut_at = [None]  # first it is whole, to know what a whole one has
     whole = protocol.encode_stream
 
     def cut(reply: Assistant, body) -> Iterator[bytes]:
-        yield from list(whole(reply, body))[: cut_at[0]]
+        chunks = list(whole(reply, body))
+        lengths.append(len(chunks))
+        yield from chunks[: cut_at[0]]
 
     def hasty(request: Request) -> Assistant:
         return desk_reply(replace(request, tool_choice="required"))
 
+    protocol.encode_stream = cut
     with serve(protocol, hasty) as server:
         model = model_of(provider, server)
         bare(model).retries = 0
         agent = desk(model, Shop(), force="never")
-        list(agent.stream("ORD-001"))  # whole, to know what a whole one has
-        body = server.requests[0]
-        length = len(list(whole(hasty(Request([User("ORD-001")], agent.shown)), body)))
-        protocol.encode_stream = cut
+        list(agent.stream("ORD-001"))
+        length = lengths[0]
         if provider == "openai-chat":  # after the finish reason come but the usage and [DONE]
             length -= 2
         for cut_at[0] in range(length):
@@ -201,15 +187,3 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
             assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
             assert (outcome.exit, outcome.actions) == ("truncated", ())
             assert any(isinstance(event, Delta) for event in before)
-
-
-def test_a_server_error_after_the_first_delta_is_not_retried():
-    line = {"model": "m", "message": {"role": "assistant", "content": "It is "}, "done": False}
-    chunks = [json.dumps(line).encode() + b"\n", b'{"error": "the engine fell over"}\n']
-    with talking("ollama") as (server, model):
-        server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
-        *shown, reply = model.stream(HELLO)
-        assert (reply.text, reply.stop_reason) == ("It is ", "incomplete")
-        assert "engine fell over" in reply.cause
-        assert told(shown, "answer") == "It is "
-        assert len(server.requests) == 1

@@ -88,8 +88,6 @@ def test_every_thought_gets_a_result_that_is_not_empty(call):
 
 
 def test_a_thought_in_a_form_without_the_signal_is_complained_of_in_no_word():
-    call = ToolCall("a", "think", {"thought": "Look first."})
-    assert acknowledge(call, THINK, 1, 3, under_schema=True) == RECORDED
-    unreadable = ToolCall("a", "think", {"thought": "Look first.", "should_continue": "maybe"})
-    said = acknowledge(unreadable, THINK, 1, 3, under_schema=True)
-    assert "missing or unreadable" in said
+    assert acknowledge(think(thought="x"), THINK, 1, 3, under_schema=True) == RECORDED
+    unreadable = think(thought="x", should_continue="maybe")
+    assert acknowledge(unreadable, THINK, 1, 3, under_schema=True) == RECORDED + MISSING

@@ -8,6 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -17,9 +18,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.agents import of_kind, results
+from tests.support.agents import agent, of_kind, results
 from tests.support.strategies import json_values
-from think_agent import Agent, ScriptedModel, Started, Tool, ToolCall, ToolResult, tool
+from think_agent import Started, Tool, ToolCall, ToolResult, tool
 from think_agent.schema import dumped
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
@@ -165,11 +166,11 @@ def test_arguments_that_are_no_object_are_an_error(arguments):
 
 
 def test_an_unknown_tool_is_answered_with_the_list_of_tools():
-    tools = {"look": taking(int), "pay": taking(int)}
-    content = "error: there is no tool 'refund'. Tools: look, pay."
-    expected = ToolResult("c1", "refund", content, is_error=True, refused="invalid")
-    assert called(tools, ToolCall("c1", "refund", {})) == expected
-    assert "Tools: none." in called({}, ToolCall("c1", "refund", {})).content
+    refund = ToolCall("c1", "refund", {})
+    result = called({"look": taking(int), "pay": taking(int)}, refund)
+    assert (result.is_error, result.refused) == (True, "invalid")
+    assert result.content == "error: there is no tool 'refund'. Tools: look, pay."
+    assert "Tools: none." in called({}, refund).content
 
 
 # Schemas
@@ -253,29 +254,33 @@ def test_a_tool_is_still_a_function():
     assert taking(int, default=5)() == "5"
 
 
+class Pantry:
+    def add(self, item: str) -> str:
+        """Add an item."""
+        return f"{item} is there"
+
+
 def test_a_bound_method_is_a_tool():
-    class Shop:
-        paid = 0
-
-        def pay(self, cents: int) -> int:
-            self.paid += cents
-            return self.paid
-
-    pay = tool(Shop().pay)
-    assert list(pay.parameters["properties"]) == ["cents"]
-    ask(pay, cents=2)
-    assert ask(pay, cents="3").content == "5"
+    add = tool(Pantry().add)
+    assert list(add.parameters["properties"]) == ["item"]
+    assert ask(add, item="tea").content == add(item="tea") == "tea is there"
 
 
-def test_a_ready_schema_may_be_given():
-    seen = {}
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    made = Tool(name="mcp", description="", parameters=schema, function=lambda **k: seen.update(k))
-    assert ask(made, n=1).content == "null"
-    assert seen == {"n": 1}
+def test_errors_about_methods_say_how_a_method_becomes_a_tool():
+    with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
+        tool(Pantry.add)
+    with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
+        index([Pantry().add])
 
 
 READY = {"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}
+
+
+def test_a_ready_schema_may_be_given():
+    made = Tool(name="pay", description="", parameters=READY, function=lambda cents: cents)
+    assert ask(made, cents=1).content == "1"
+
+
 WRONG = {  # arguments: what the model reads
     "another type": ({"cents": "8900"}, "$.cents: '8900' is not of type 'integer'"),
     "missing": ({}, "$: 'cents' is a required property"),
@@ -288,8 +293,7 @@ def test_a_call_that_does_not_fit_a_ready_schema_is_never_started(arguments, tol
     """It is the mistake of the model, and nothing may have happened."""
     paid = []
     made = Tool(name="pay", description="", parameters=READY, function=lambda cents: paid.append(1))
-    script = [ToolCall("1", "pay", arguments), "Done."]
-    outcome = Agent(ScriptedModel(script), [made], force="never").run("Pay.")
+    outcome = agent(ToolCall("1", "pay", arguments), "Done.", tools=[made]).run("Pay.")
     [result] = results(outcome)
     assert (result.refused, result.in_doubt) == ("invalid", False)
     assert told in result.content
@@ -344,16 +348,19 @@ def test_a_function_that_cannot_be_a_tool_is_refused(function):
         tool(function)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "é", "a.b", "x" * 65, "a\n"])
-def test_a_name_that_a_provider_would_refuse_is_refused(name):
-    with pytest.raises(ValueError, match="use 1 to 64 letters"):
-        Tool(name=name, description="", parameters={"type": "object"})
+IMPOSSIBLE = {  # a field of a Tool: values that are refused, and what the error says
+    "name": (["", "a b", "é", "a.b", "x" * 65, "a\n"], "use 1 to 64 letters"),
+    "parameters": ([{}, {"type": "string"}, {"properties": {}}], "type object"),
+    "timeout": ([0, -1, float("nan")], "use seconds above 0"),
+}
 
 
-@pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"properties": {}}])
-def test_a_schema_that_is_no_object_is_refused(schema):
-    with pytest.raises(ValueError, match="type object"):
-        Tool(name="a", description="", parameters=schema)
+@pytest.mark.parametrize("field", IMPOSSIBLE)
+def test_a_value_that_cannot_work_is_refused(field):
+    values, advice = IMPOSSIBLE[field]
+    for value in values:
+        with pytest.raises(ValueError, match=advice):
+            replace(taking(int), **{field: value})
 
 
 # Results
@@ -413,6 +420,18 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
 # Exceptions
 
 
+def raising(error) -> list:
+    """A sync and an async function that raise it."""
+
+    def fail() -> str:
+        raise error
+
+    async def afail() -> str:
+        raise error
+
+    return [fail, afail]
+
+
 @pytest.mark.parametrize(
     ("error", "content"),
     [
@@ -424,15 +443,9 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
     ],
 )
 def test_an_exception_becomes_an_error_without_traceback(error, content):
-    def fail() -> str:
-        raise error
-
-    async def afail() -> str:
-        raise error
-
-    functions = [fail]
-    if not isinstance(error, StopIteration):  # an async function cannot raise it
-        functions.append(afail)
+    functions = raising(error)
+    if isinstance(error, StopIteration):  # an async function cannot raise it
+        functions = functions[:1]
     for function in functions:
         reads = tool(function, name="fail", read_only=True)
         assert ask(reads) == ask_async(reads) == ToolResult("c1", "fail", content, is_error=True)
@@ -447,12 +460,10 @@ def test_an_exception_becomes_an_error_without_traceback(error, content):
     [(NothingDone("it is closed"), "it is closed"), (NothingDone(), "nothing was done.")],
 )
 def test_nothing_done_is_an_error_without_doubt(error, content):
-    def fail() -> str:
-        raise error
-
-    for ask_it in (ask, ask_async):
-        result = ask_it(tool(fail))
-        assert result == ToolResult("c1", "fail", f"error: {content}", is_error=True)
+    for function in raising(error):
+        made = tool(function, name="fail")
+        expected = ToolResult("c1", "fail", f"error: {content}", is_error=True)
+        assert ask(made) == ask_async(made) == expected
 
 
 def test_a_tool_with_a_key_that_raises_is_in_doubt():
@@ -503,13 +514,7 @@ def test_an_async_tool_that_swallows_its_cancellation_does_not_outlive_its_timeo
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("timeout", [None, 5])
 def test_ctrl_c_and_sys_exit_in_a_tool_end_the_program(error, timeout):
-    def fail() -> str:
-        raise error
-
-    async def afail() -> str:
-        raise error
-
-    for function in (fail, afail):
+    for function in raising(error):
         with pytest.raises(error):
             ask(tool(function, timeout=timeout))
 
@@ -530,9 +535,6 @@ def test_the_warning_about_a_missing_docstring_names_the_line_of_the_tool(option
 def test_a_guard_that_is_misspelled_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'think_frist'"):
         tool(think_frist=True)(double)
-    for timeout in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match="use seconds above 0"):
-            tool(timeout=timeout)(double)
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e12])
@@ -625,35 +627,32 @@ def test_every_schema_is_a_json_schema(kind):
         assert json.loads(json.dumps(made.parameters)) == made.parameters
 
 
+TYPES = {
+    "integer": st.integers(),
+    "number": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
+    "boolean": st.booleans(),
+    "null": st.none(),
+    "string": st.sampled_from(["", "1", "1.50", "-0.5", "abc", "toolong"]),
+}
+
+
 def instances(schema):
     """Values close to a schema. jsonschema decides whether they fit."""
-    if "anyOf" in schema:
-        return st.one_of([instances(option) for option in schema["anyOf"]])
-    if "enum" in schema:
-        return st.sampled_from(schema["enum"])
-    match schema.get("type"):
-        case "object":
-            fields = {name: instances(s) for name, s in schema.get("properties", {}).items()}
-            if fields:
-                return st.fixed_dictionaries({}, optional=fields)
-            extra = schema.get("additionalProperties")
-            inner = instances(extra) if isinstance(extra, dict) else json_values
-            return st.dictionaries(st.text(max_size=3), inner, max_size=3)
-        case "array":
-            if "prefixItems" in schema:
-                return st.tuples(*map(instances, schema["prefixItems"])).map(list)
-            return st.lists(instances(schema.get("items", {})), max_size=3)
-        case "integer":
-            return st.integers()
-        case "number":
-            return st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9)
-        case "boolean":
-            return st.booleans()
-        case "null":
-            return st.none()
-        case "string":
-            return st.sampled_from(["", "1", "1.50", "-0.5", "abc", "toolong"])
-    return json_values
+    match schema:
+        case {"anyOf": options}:
+            return st.one_of([instances(option) for option in options])
+        case {"enum": values}:
+            return st.sampled_from(values)
+        case {"type": "object", "properties": fields} if fields:
+            optional = {name: instances(field) for name, field in fields.items()}
+            return st.fixed_dictionaries({}, optional=optional)
+        case {"type": "object", "additionalProperties": dict() as inner}:
+            return st.dictionaries(st.text(max_size=3), instances(inner), max_size=3)
+        case {"type": "array", "prefixItems": items}:
+            return st.tuples(*map(instances, items)).map(list)
+        case {"type": "array", "items": item}:
+            return st.lists(instances(item), max_size=3)
+    return TYPES.get(schema.get("type"), json_values)
 
 
 MADE = [
@@ -698,35 +697,6 @@ class Whole(pydantic.RootModel[list[Hidden]]):
     pass
 
 
-@pytest.mark.parametrize("kind", [Hidden, Renamed, InEuros])
-@pytest.mark.parametrize("given", [{}, {"amount": 5_000_000}])
-def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kind, given):
-    received = []
-
-    def pay(order, orders):
-        received.append((order.amount, [one.amount for one in orders.root]))
-
-    pay.__annotations__ = {"order": kind, "orders": Whole}
-    tools = {"pay": tool(pay, description="Pay.")}
-    request = ToolCall("1", "pay", {"order": given, "orders": [given]})
-    shown = dumped(fit(tools, request))
-    sent_back = replace(request, arguments=shown)
-    assert not called(tools, request).is_error
-    assert not called(tools, sent_back).is_error
-    expected = given.get("amount", 1000)
-    assert shown == {"order": {"amount": expected}, "orders": [{"amount": expected}]}
-    assert received == [(expected, [expected])] * 2
-
-
-def test_a_default_in_the_annotation_is_passed_on():
-    def pay(amount: Annotated[int, pydantic.Field(default=5, exclude=True)]) -> str:
-        """Pay."""
-        return f"paid {amount}"
-
-    assert ask(tool(pay)).content == "paid 5"
-    assert dumped(fit({"pay": tool(pay)}, ToolCall("1", "pay", {}))) == {"amount": 5}
-
-
 @pydantic.dataclasses.dataclass(config={"extra": "allow"})
 class Open:
     to: str
@@ -743,28 +713,42 @@ class Secret(pydantic.BaseModel):
 @dataclass
 class Unset:
     to: str = "me"
-    later: int = field(init=False)
+    later: int = field(init=False, repr=False)
 
 
-@pytest.mark.parametrize(
-    ("kind", "written", "shown"),
-    [
-        (Open, {"to": "me", "amount": 9_000}, {"to": "me", "amount": 9_000}),
-        (list[Line], [{"cents": "5_000"}], [{"cents": 5_000}]),
-        (Secret, {"code": "open sesame"}, {"code": "open sesame"}),
-        (Secret, {}, {"code": "by default"}),
-        (Unset, {"to": "me"}, {"to": "me"}),
-        (deque[Line], [{"cents": 5_000}], [{"cents": 5_000}]),
-    ],
-)
-def test_excluded_extra_and_secret_fields_are_shown_as_they_are(kind, written, shown):
-    def pay(order, amount=9_000):
-        """Pay."""
+WRITTEN = [  # a type, what the model wrote, what a person is shown
+    *[(kind, {}, {"amount": 1000}) for kind in (Hidden, Renamed, InEuros)],
+    *[(kind, {"amount": 5_000_000}, {"amount": 5_000_000}) for kind in (Hidden, Renamed, InEuros)],
+    (Whole, [{}, {"amount": 5}], [{"amount": 1000}, {"amount": 5}]),
+    (Open, {"to": "me", "amount": 9_000}, {"to": "me", "amount": 9_000}),
+    (list[Line], [{"cents": "5_000"}], [{"cents": 5_000}]),
+    (deque[Line], [{"cents": 5_000}], [{"cents": 5_000}]),
+    (Secret, {"code": "open sesame"}, {"code": "open sesame"}),
+    (Secret, {}, {"code": "by default"}),
+    (Unset, {"to": "me"}, {"to": "me"}),
+    (date, "2026-03-01", "2026-03-01"),
+]
 
-    pay.__annotations__ = {"order": kind, "amount": int}
-    tools = {"pay": tool(pay)}
-    received = dumped(fit(tools, ToolCall("1", "pay", {"order": written})))
-    assert received == {"order": shown, "amount": 9_000}
+
+@pytest.mark.parametrize(("kind", "written", "shown"), WRITTEN)
+def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kind, written, shown):
+    received = []
+
+    def pay(order, *, days, times, amount=9_000):
+        received.append(repr((order, days, times, amount)))
+
+    has_default = Annotated[int, pydantic.Field(default=5, exclude=True)]
+    makes_default = Annotated[int, pydantic.Field(default_factory=lambda: 1)]
+    kinds = {"order": kind, "days": has_default, "times": makes_default, "amount": int}
+    pay.__annotations__ = kinds
+    tools = {"pay": tool(pay, description="Pay.")}
+    request = ToolCall("1", "pay", {"order": written})
+    arguments = dumped(fit(tools, request))
+    assert arguments == {"order": shown, "days": 5, "times": 1, "amount": 9_000}
+    for sent in (request, replace(request, arguments=arguments)):  # the second as an edit is
+        assert not called(tools, sent).is_error
+    assert received[0] == received[1]
+    assert received[0].endswith(", 5, 1, 9000)")
 
 
 def test_a_field_for_a_default_is_refused_at_declaration():
@@ -799,17 +783,3 @@ async def cleans_up_badly() -> None:
 def test_a_late_tool_is_reported_as_late_even_if_its_cleanup_raises(run):
     result = run(tool(cleans_up_badly, description="Pay.", timeout=0.05))
     assert result.content == f"error: no result in time.\n{MAY_HAVE_HAPPENED}"
-
-
-class Pantry:
-    def add(self, item: str) -> str:
-        """Add an item."""
-        return f"{item} is there"
-
-
-def test_errors_about_methods_say_how_a_method_becomes_a_tool():
-    with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
-        tool(Pantry.add)
-    with pytest.raises(TypeError, match=r"tool\(desk\.add\)"):
-        index([Pantry().add])
-    assert tool(Pantry().add)(item="tea") == "tea is there"

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
-from tests.support.agents import agent
+from tests.support.agents import agent, of_kind
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import Agent, Notice, ScriptedModel, connect, tool
 from think_agent.errors import ModelError, TranscriptError
-from think_agent.messages import Assistant, Ended, Started, ToolCall, ToolResult, User, Verdict
-from think_agent.testing import think
+from think_agent.messages import Assistant, Started, ToolCall, ToolResult, User, Verdict
+from think_agent.testing import call, think
 from think_agent.transcript import TranscriptFile
 
 NOW = "2026-03-01T12:00:00.000+00:00"
@@ -76,29 +76,23 @@ def paying_agent(pay: Callable[[int], str] = str, **settings) -> Agent:
 
 
 def test_a_file_has_a_header_then_one_line_a_message_then_the_end(tmp_path):
-    path = tmp_path / "run.jsonl"
-    outcome = paying_agent().run("Pay", transcript=path)
+    path, before_it = tmp_path / "run.jsonl", []
+
+    def pay(cents: int) -> str:
+        before_it.extend(lines(path))
+        return "paid"
+
+    outcome = paying_agent(pay).run("Pay", transcript=path)
     header, *records = lines(path)
-    end = records[-1]
+    assert before_it == [header, *records[:3]]  # each is on the disk before the next step
     assert [header[key] for key in ("type", "version")] == ["transcript", 3]
     assert header["model"] == "scripted:script"
     kinds = ["user", "assistant", "started", "toolresult", "assistant", "ended"]
     assert [record["type"] for record in records] == kinds
     assert [type(m).__name__.lower() for m in outcome.transcript] == kinds
-    assert (end["type"], end["exit"]) == ("ended", "silence")
+    assert records[-1]["exit"] == "silence"
     for record in [*records, {"at": header["created"]}]:
         assert datetime.fromisoformat(record["at"]).utcoffset() == timedelta(0)
-
-
-def test_a_message_is_on_the_disk_before_the_next_step(tmp_path):
-    path, seen = tmp_path / "run.jsonl", []
-
-    def look(cents: int) -> str:
-        seen.append([record["type"] for record in lines(path)])
-        return "looked"
-
-    paying_agent(look).run("Pay", transcript=path)
-    assert seen == [["transcript", "user", "assistant", "started"]]
 
 
 def test_only_the_owner_may_read_a_file_and_its_folders_are_made(tmp_path):
@@ -154,23 +148,6 @@ def test_a_file_holds_no_api_key(tmp_path):
     assert b"sk-proj" not in path.read_bytes()
 
 
-def test_a_conversation_goes_on_in_the_same_file(tmp_path):
-    path = tmp_path / "run.jsonl"
-    paying_agent().run("Pay", transcript=path)
-    outcome = paying_agent().run("And again", transcript=path)
-    assert [m.text for m in outcome.transcript if isinstance(m, User)] == ["Pay", "And again"]
-    assert [record["type"] for record in lines(path)].count("ended") == 2
-    assert tuple(read(path)) == outcome.transcript
-
-
-def test_a_new_request_is_refused_while_a_run_is_not_over(tmp_path):
-    path = written(tmp_path / "run.jsonl", SAMPLE[:2])
-    before = path.read_bytes()
-    with pytest.raises(TranscriptError, match="resume it first"):
-        paying_agent().run("Something else", transcript=path)
-    assert path.read_bytes() == before
-
-
 def test_the_same_tools_cause_no_notice_whatever_they_say_of_themselves(tmp_path):
     @tool(think_first=True, same=("cents",), needs_approval=True, timeout=2.5)
     def pay(cents: int, idempotency_key: str, note: str | None = None) -> str:
@@ -178,20 +155,9 @@ def test_the_same_tools_cause_no_notice_whatever_they_say_of_themselves(tmp_path
         return "paid"
 
     path = tmp_path / "run.jsonl"
-    events: list = []
-    for on_event in (None, events.append):
-        agent = Agent(ScriptedModel(["Hello."]), [pay], silence="accept")
-        agent.run("Hi", transcript=path, on_event=on_event)
-    assert not [event for event in events if "changed" in str(getattr(event, "text", ""))]
-
-
-def test_other_instructions_cause_a_notice(tmp_path):
-    path = tmp_path / "run.jsonl"
-    paying_agent().run("Pay", transcript=path)
-    events: list = []
-    paying_agent(instructions="Be fair.").resume(path, on_event=events.append)
-    notice, _ = [event for event in events if isinstance(event, Notice)]
-    assert notice.text.endswith("changed since it was begun: instructions.")
+    desk = agent("Hello.", "Hello again.", tools=[pay])
+    desk.run("Hi", transcript=path)
+    assert of_kind(desk.stream("Hi", transcript=path), Notice) == []
 
 
 def test_a_transcript_can_only_be_appended_to(tmp_path):
@@ -227,11 +193,12 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(tmp_path):
         path.write_bytes(whole[:end])
         with closing(opened(path)) as transcript:
             complete = end >= len(whole) - 1  # only the line break may be missing
-            assert transcript.messages == (SAMPLE if complete else SAMPLE[:-1])
+            kept = SAMPLE if complete else SAMPLE[:-1]
+            assert transcript.messages == kept
             torn = [f"{path}: a torn last line was cut off."] * (start < end and not complete)
             assert list(transcript.notices) == torn
             transcript.append(SAMPLE[0])
-        assert read(path) == [*(SAMPLE if complete else SAMPLE[:-1]), SAMPLE[0]]
+        assert read(path) == [*kept, SAMPLE[0]]
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 512, b"\xff\xfe", b'{"type": "user"\n', b"]\n"])
@@ -329,15 +296,8 @@ def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp
     assert subprocess.run(command, input=b"", check=True, **pipes).stdout == b"open\n"
 
 
-def test_the_same_process_is_refused_too_and_an_error_frees_the_file(tmp_path):
+def test_an_error_frees_the_file(tmp_path):
     path = tmp_path / "run.jsonl"
-
-    def again(cents: int) -> str:
-        paying_agent().resume(path)
-        return "never"
-
-    outcome = paying_agent(again).run("Pay", transcript=path)
-    assert "another run" in outcome.actions[0].result.content
 
     def boom(event) -> None:
         raise RuntimeError("a watcher with a bug")
@@ -386,34 +346,30 @@ def test_a_full_disk_loses_nothing(tmp_path, size):
 def test_a_call_whose_start_cannot_be_written_is_not_run(tmp_path):
     path, ran = tmp_path / "run.jsonl", []
     paying = paying_agent(ran.append)
-    paying.model = ScriptedModel([])
-    with pytest.raises(ModelError):
-        paying.run("Pay", transcript=path)
-    paying.model = ScriptedModel([PAY])
-    room_for_one_line = path.stat().st_size + 220
-    with full_disk(room_for_one_line), pytest.raises(TranscriptError, match="cannot be written"):
+    with paying.open(path) as transcript:
+        for message in SAMPLE[:2]:
+            transcript.append(message)
+    no_room = pytest.raises(TranscriptError, match="cannot be written")
+    with full_disk(path.stat().st_size + 20), no_room:
         paying.resume(path)
     assert ran == []
-    assert [type(m) for m in read(path)] == [User, Assistant]
+    assert read(path) == SAMPLE[:2]
 
 
-@pytest.mark.parametrize("size", [0, 10])
-def test_a_disk_that_is_full_at_the_header_keeps_no_lock(size, tmp_path):
-    path = tmp_path / "run.jsonl"
-    with full_disk(size), pytest.raises(TranscriptError, match="cannot be written") as caught:
+@pytest.mark.parametrize("room", [0, 10])
+@pytest.mark.parametrize("is_begun", [False, True], ids=["first header", "later header"])
+def test_a_disk_that_is_full_at_a_header_changes_nothing_and_keeps_no_lock(
+    room, is_begun, tmp_path
+):
+    path, before = tmp_path / "run.jsonl", b""
+    if is_begun:
         paying_agent().run("Pay", transcript=path)
-    assert caught.traceback  # it keeps the frames, so only `close` frees the file
-    assert path.read_bytes() == b""
-    assert paying_agent().run("Pay", transcript=path).answer == "Paid."
-
-
-def test_a_disk_that_is_full_at_a_later_header_changes_nothing(tmp_path):
-    path = tmp_path / "run.jsonl"
-    paying_agent().run("Pay", transcript=path)
-    before = path.read_bytes()
+        before = path.read_bytes()
     other = paying_agent(instructions="Be brief.")
-    with full_disk(len(before) + 20), pytest.raises(TranscriptError, match="cannot be written"):
+    no_room = pytest.raises(TranscriptError, match="cannot be written")
+    with full_disk(len(before) + room), no_room as caught:
         other.run("And again", transcript=path)
+    assert caught.traceback  # it keeps the frames, so only `close` frees the file
     assert path.read_bytes() == before
     assert other.run("And again", transcript=path).answer == "Paid."
 
@@ -471,25 +427,14 @@ def test_every_message_is_read_back_as_it_was_written(said, text):
 
 def test_a_file_that_is_held_open_says_the_same_as_one_that_is_opened_for_each_run(tmp_path):
     def conversation(name, held):
-        pays = Assistant(tool_calls=(ToolCall("1", "pay"),), stop_reason="tool_use")
-        dead = ValueError("the line is dead")
-        said = iter([pays, dead, Assistant("Paid."), Assistant("Hello.")])
-
-        def script(request):
-            reply = next(said)
-            if isinstance(reply, Exception):
-                raise reply
-            return reply
-
-        desk = Agent(
-            ScriptedModel(script), [tool(lambda: "ok", name="pay")], force="never", now=lambda: NOW
-        )
+        desk = agent(call("pay"), tools=[tool(lambda: "ok", name="pay")], now=lambda: NOW)
         path = tmp_path / name
         with desk.open(path) if held else nullcontext(path) as transcript:
-            with pytest.raises(ValueError, match="dead"):
+            with pytest.raises(ModelError):  # the script is over
                 desk.run("Pay.", transcript=transcript)
             with pytest.raises(TranscriptError, match="resume it first"):
                 desk.run("Hi", transcript=transcript)
+            desk.model = ScriptedModel(["Paid.", "Hello."])
             first = desk.resume(transcript)
             second = asyncio.run(desk.arun("Hi", transcript=transcript))
         return read(path), first.transcript, second.transcript, second.turn
@@ -510,11 +455,11 @@ def test_a_file_that_is_held_open_is_its_holders_until_it_is_closed(tmp_path):
     assert desk.run("And now?", transcript=path).answer == "Here I am."
 
 
-def test_what_somebody_should_know_of_a_file_is_said_once(tmp_path):
-    path = written(tmp_path / "run.jsonl", [*SAMPLE, Ended("silence")])
-    desk = Agent(ScriptedModel(lambda request: Assistant("Fine.")), force="never")
-    with desk.open(path) as held:
-        first = [event for event in desk.stream("Hi", transcript=held) if isinstance(event, Notice)]
-        then = [event for event in desk.stream("Hi", transcript=held) if isinstance(event, Notice)]
-    assert (len(first), then) == (1, [])
-    assert "changed since it was begun" in first[0].text
+def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):
+    path = tmp_path / "run.jsonl"
+    agent("Fine.").run("Hi", transcript=path)
+    other = agent(*["Fine."] * 3, instructions="Be fair.")
+    with other.open(path) as held:
+        [notice] = of_kind(other.stream("Hi", transcript=held), Notice)
+        assert notice.text.endswith("changed since it was begun: instructions.")
+        assert of_kind(other.stream("Hi", transcript=held), Notice) == []
