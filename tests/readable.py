@@ -29,8 +29,7 @@ LONGEST = 350  # lines of code in a file
 COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
 WORDS = 3_600  # in templates and prompts of the package: what moves there is not gone
-# Tokens of the tests for one of the package and the demos; the design asks for 2.2.
-TESTS = 2.37
+TESTS = 2.2  # tokens of the tests for one of the package and the demos
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,10 @@ NAMES = {
 }
 
 
-# By the names of Measures. The design asks for 83,000 tokens of the package; what stands here is
-# what is reached.
+# By the names of Measures.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 84_480,
+        "tokens": 83_000,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
