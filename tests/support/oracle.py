@@ -9,33 +9,41 @@ Rule 3: where the design has two readings, both are lawful here, and a comment s
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property
-from itertools import pairwise
 from math import inf
-from typing import Any, TypeVar
 
+from tests.support.naive import (
+    THINK,
+    WHOLE,
+    Made,
+    Reading,
+    bare,
+    call_id_of,
+    is_go_on,
+    is_question,
+    is_stop,
+    of_type,
+    own,
+    readings,
+    says_continue,
+)
+from tests.support.naive import argument as argument
 from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
-    Force,
     Message,
+    Paused,
     Started,
-    ToolCall,
     ToolResult,
     User,
     Verdict,
 )
 
-WHOLE = ("end_turn", "tool_use", "stop_sequence")
 LAST = ("limit", "budget")  # the questions whose reply is the last one
 MAY_LEAVE_CALLS_OPEN = ("declined", "limit", "budget", "gave_up")
-UNCOUNTED = ("person", "limit", "failed", "stopped")  # refusals that are no fault of the model
 FEWEST_TOKENS = 200  # with money for fewer, the turn closes
-THINK = Force("think")
 Complaints = Iterator[str]
 
 
@@ -83,127 +91,25 @@ class Rules:
     speaks: bool = False
 
 
-@dataclass
-class Made:
-    """A call that a model made, and what came of it."""
-
-    call: ToolCall
-    reply: Assistant
-    reply_at: int
-    notes: list[Started | Verdict] = field(default_factory=list)
-    result: ToolResult | None = None
-    at: float = inf  # the place of its result
-
-    @property
-    def is_action(self) -> bool:
-        return self.call.name != "think"
-
-    @property
-    def refused(self) -> str:
-        if self.result:
-            return self.result.refused
-        return ""
-
-    @property
-    def failed(self) -> bool:
-        return self.result is not None and self.result.is_error
-
-    @property
-    def ran(self) -> bool:
-        return self.is_action and self.result is not None and not self.refused
-
-    @property
-    def may_have_run(self) -> bool:
-        """Only actions are started."""
-        return self.ran or bool(self.starts)
-
-    @property
-    def starts(self) -> list[Started]:
-        return of_type(Started, self.notes)
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return of_type(Verdict, self.notes)
-
-    @property
-    def decision(self) -> str:
-        if self.verdicts:
-            return self.verdicts[-1].decision
-        return ""
-
-    @property
-    def says_something(self) -> bool:
-        """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
-        is_whole = self.reply.stop_reason in WHOLE
-        return is_whole and not is_blank(argument(self.call, "thought"))
-
-
 @dataclass(frozen=True)
-class Before:
+class Before(Reading):
     """The messages of a turn until now, and those before the turn."""
 
-    said: Sequence[Message]
-    earlier: Sequence[Message]
     rules: Rules
-
-    @cached_property
-    def made(self) -> list[Made]:
-        """Every call. A result answers the first open call of its id in the last reply (§5.1.2). A
-        note is about the call that is next.
-        """
-        found: list[Made] = []
-        waiting: list[Made] = []
-        for place, message in enumerate(self.said):
-            if isinstance(message, Assistant):
-                waiting = [Made(call, message, place) for call in message.tool_calls]
-                found += waiting
-            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
-            for made in about:
-                if not isinstance(message, ToolResult):
-                    made.notes.append(message)  # type: ignore[arg-type]
-                    continue
-                made.result = message
-                made.at = place
-                waiting.remove(made)
-        return found
-
-    @cached_property
-    def replies(self) -> list[Assistant]:
-        return of_type(Assistant, self.said)
-
-    @property
-    def reply(self) -> Assistant | None:
-        if self.replies:
-            return self.replies[-1]
-        return None
-
-    @cached_property
-    def reply_at(self) -> int:
-        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
-        if places:
-            return places[-1]
-        return 0
-
-    @cached_property
-    def calls(self) -> list[Made]:
-        """Those of the last reply."""
-        return [made for made in self.made if made.reply_at == self.reply_at]
 
     @property
     def waiting(self) -> list[Made]:
         """The calls of the last reply that have to be answered, and are not yet."""
         if self.reply is None or not is_ordinary(self.reply):
             return []
-        return [made for made in self.calls if made.result is None]
+        return self.open
 
     @property
-    def ran(self) -> list[Made]:
-        return [made for made in self.made if made.ran]
-
-    @cached_property
-    def thoughts(self) -> list[Made]:
-        answered = [made for made in self.made if made.result and not made.is_action]
-        return [made for made in answered if not made.failed]
+    def next_call(self) -> Made | None:
+        """The first of them."""
+        if self.waiting:
+            return self.waiting[0]
+        return None
 
     @property
     def wants_to_leave(self) -> bool | None:
@@ -211,12 +117,6 @@ class Before:
         if self.thoughts:
             return says_continue(self.thoughts[-1].call)
         return None
-
-    @property
-    def since_action(self) -> Sequence[Message]:
-        if self.ran:
-            return self.said[int(self.ran[-1].at) :]
-        return self.said
 
     def kinds(self, messages: Sequence[Message]) -> list[str]:
         """The kinds of what was said in the user's role."""
@@ -234,17 +134,13 @@ class Before:
     @property
     def replied_to(self) -> str:
         """The kind of the message that the last reply answers."""
-        if self.replies:
-            return self.kinds(self.said[: self.reply_at])[-1:].pop()
-        return ""
+        return ["", *self.kinds(self.said[: self.reply_at])][-1]
 
     @property
     def named(self) -> str:
         """The limit that the last reply was told of; empty if none."""
         told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
-        if told:
-            return told[-1]
-        return ""
+        return ["", *told][-1]
 
     @property
     def just_replied(self) -> Assistant | None:
@@ -281,19 +177,9 @@ class Before:
     @property
     def missing(self) -> list[Checked] | None:
         """§5.6: what is missing since the last action; None if not every check has run since."""
-        found = {check.name: check for check in of_type(Checked, self.since_action)}
-        if found.keys() != {*self.rules.checks}:
+        if self.checked.keys() != {*self.rules.checks}:
             return None
-        return [check for check in found.values() if check.missing is not None]
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
-        worked = 0.0
-        for last, message in pairwise(self.said):
-            if not isinstance(message, Verdict):
-                worked += max(0.0, time_of(message) - time_of(last))
-        return worked
+        return [check for check in self.checked.values() if check.missing is not None]
 
     @property
     def read(self) -> int:
@@ -317,72 +203,25 @@ class Before:
         return in_a_row
 
 
-# What a message says.
-
-
-Said = TypeVar("Said")
-
-
-def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
-    """Those messages, in order. `kind` may be several types in a tuple."""
-    return [message for message in messages if isinstance(message, kind)]
-
-
 def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
-    """The turns of a transcript, each as a whole. A person's message begins one."""
-    starts = [place for place, m in enumerate(messages) if is_question(m, "person")]
-    parts = pairwise([*starts, len(messages)])
-    return [Before(messages[start:end], messages[:start], rules) for start, end in parts]
-
-
-def is_question(message: Message, *kinds: str) -> bool:
-    return isinstance(message, User) and message.kind in kinds
+    """The turns of a transcript, each as a whole."""
+    return [Before(turn.said, turn.earlier, rules) for turn in readings(messages)]
 
 
 def is_of_the_kit(message: Message) -> bool:
     return isinstance(message, User) and message.kind != "person"
 
 
-def is_pause(message: Message) -> bool:
-    return type(message).__name__ == "Paused"
-
-
 def is_last(message: Message) -> bool:
     """Does this message stop the turn, or close it at a limit?"""
     if isinstance(message, Ended):
         return message.exit in MAY_LEAVE_CALLS_OPEN
-    return is_pause(message) or is_question(message, *LAST)
+    return isinstance(message, Paused) or is_question(message, *LAST)
 
 
 def is_ordinary(reply: Assistant) -> bool:
     """Do the calls of this reply run? It is whole, and was not asked as a closing one (§5.1.5)."""
     return reply.stop_reason in WHOLE and reply.tool_choice != "none"
-
-
-def call_id_of(message: Message) -> str | None:
-    if isinstance(message, (ToolResult, Started, Verdict)):
-        return message.call_id or None
-    return None
-
-
-def time_of(message: Message) -> float:
-    return datetime.fromisoformat(message.at or "").timestamp()
-
-
-def says_continue(call: ToolCall) -> bool | None:
-    """The exit signal: a bool, or text in any case. None: it cannot be read."""
-    text = str(argument(call, "should_continue")).strip().lower()
-    return {"true": True, "false": False}.get(text)
-
-
-def argument(call: ToolCall, name: str) -> Any:
-    if isinstance(call.arguments, dict):
-        return call.arguments.get(name)
-    return None
-
-
-def is_blank(text: object) -> bool:
-    return not any(char.isalnum() for char in str(text or ""))
 
 
 def number(arguments: object) -> int | None:
@@ -407,13 +246,11 @@ def needs_yes(kind: Kind, n: int) -> bool:
 
 def begins(before: Before, message: Message) -> Made | None:
     """The action that begins to run with this message: its start, or the result if it has none."""
-    made = before.waiting[0] if before.waiting else None
+    made = before.next_call
     if made is None or not made.is_action:
         return None
-    if isinstance(message, Started):
-        return made
     has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
-    if has_run:
+    if has_run or isinstance(message, Started):
         return made
     return None
 
@@ -464,7 +301,7 @@ def closes(before: Before) -> bool:
             return False
         case ["limit" | "budget" | "answer"]:
             return True
-    return before.reply is not None and before.reply.tool_choice == "none"
+    return before.is_closing
 
 
 def an_end_is_an_end(before: Before, message: Message) -> Complaints:
@@ -479,7 +316,7 @@ def an_end_is_an_end(before: Before, message: Message) -> Complaints:
 
 def a_pause_waits(before: Before, message: Message) -> Complaints:
     """§5.7: after a pause a person decides, or the turn is left for another one."""
-    if not is_pause(before.said[-1]) or isinstance(message, Verdict):
+    if not isinstance(before.said[-1], Paused) or isinstance(message, Verdict):
         return
     if is_question(message, "person"):
         return
@@ -522,13 +359,6 @@ def lawful_exits(before: Before) -> set[str]:
     return exits_that_stop(before) | exits_by_reply(before, before.reply)
 
 
-def is_stop(message: Message) -> bool:
-    """Does a person end the turn? A "no" to going on does, a "no" to a call does not."""
-    if not isinstance(message, Verdict):
-        return False
-    return message.decision == "quit" or (message.decision == "no" and not message.call_id)
-
-
 def exits_that_stop(before: Before) -> set[str]:
     """How the turn may end whatever the last reply looks like."""
     stops = set()
@@ -537,7 +367,7 @@ def exits_that_stop(before: Before) -> set[str]:
         stops |= {*LAST}
     if before.rules.fail_fast and any(made.failed for made in before.made):
         stops.add("gave_up")
-    if fruitless(before)[1] >= before.rules.patience or "repeat" in before.asked:
+    if before.misses >= before.rules.patience or "repeat" in before.asked:
         stops.add("gave_up")
     return stops
 
@@ -668,76 +498,29 @@ def nothing_is_asked_after_the_last_words(before: Before, message: Message) -> C
 # §5.1 Patience, and thoughts in a row.
 
 
-def fruitless(before: Before) -> tuple[int, int]:
-    """How many replies in a row brought nothing: at least, and at most."""
-    least, most = 0, 0
-    for place, message in enumerate(before.said):
-        worth = ""
-        if isinstance(message, Assistant):
-            worth = worth_of(message, [made for made in before.made if made.reply_at == place])
-        elif isinstance(message, Verdict) and not message.call_id:
-            worth = "something"
-        if worth in ("something", "unclear", "perhaps"):
-            least = 0
-        if worth == "something":
-            most = 0
-        least += worth == "nothing"
-        most += worth in ("nothing", "perhaps")
-    return least, most
-
-
-def worth_of(reply: Assistant, calls: Sequence[Made]) -> str:
-    """Did a reply bring something? Thoughts neither count nor reset. Two readings: plain text ends
-    the row, or not.
-    """
-    actions = [made for made in calls if made.is_action]
-    if reply.stop_reason == "malformed":
-        return "nothing"
-    if not is_ordinary(reply) or not calls:
-        return "unclear"
-    if not actions or not actions[-1].result:
-        return "aside"
-    return worth_of_calls(actions)
-
-
-def worth_of_calls(actions: Sequence[Made]) -> str:
-    """Two readings: a reply counts, or not, if a person or a limit refused one of its calls and the
-    others failed. One of such refusals alone ends the row, or not.
-    """
-    counted = [made for made in actions if made.refused not in UNCOUNTED]
-    if not all(made.failed for made in counted):
-        return "something"
-    if not counted:
-        return "unclear"
-    if counted == actions:
-        return "nothing"
-    return "perhaps"
-
-
 def patience_ends(before: Before, message: Message) -> Complaints:
     """§5.1: after `patience` replies in a row that bring nothing, a person is asked, or the run
     gives up. The model is not asked again.
     """
     if before.waiting:
         return
-    least, most = fruitless(before)
+    misses = before.misses
     is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
-    if is_ordinary_question and least >= before.rules.patience and not before.rules.speaks:
-        yield f"{least} replies in a row brought nothing, and one more was asked for"
-    asks_to_go_on = isinstance(message, Verdict) and not message.call_id
-    if asks_to_go_on and most < before.rules.patience and "repeat" not in before.asked:
-        yield f"a person was asked after {most} replies that brought nothing"
+    if is_ordinary_question and misses >= before.rules.patience and not before.rules.speaks:
+        yield f"{misses} replies in a row brought nothing, and one more was asked for"
+    is_due = misses >= before.rules.patience or "repeat" in before.asked
+    if is_go_on(message) and not is_due:
+        yield f"a person was asked after {misses} replies that brought nothing"
 
 
 def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
     """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
-    if not isinstance(message, ToolResult) or message.name != "think":
-        return
-    if not before.waiting:
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or message.name != "think":
         return
     is_told = f"{before.only_thought} in a row" in message.content
     is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
-    leaves = says_continue(before.waiting[0].call) is False
+    leaves = says_continue(made.call) is False
     if is_due and not is_told and not leaves and not message.is_error:
         yield f"{before.only_thought} replies only thought, and nobody said so"
     if is_told and not is_due:
@@ -880,9 +663,10 @@ def repeats_are_told(before: Before, message: Message) -> Complaints:
 
 def a_guarded_call_has_its_thought(before: Before, message: Message) -> Complaints:
     """§5.2: a guarded call runs only if it is covered, and is refused only if it is not."""
-    if not before.waiting or not is_guarded(before, before.waiting[0]):
+    made = before.next_call
+    if made is None or not is_guarded(before, made):
         return
-    covered = is_covered(before, before.waiting[0])
+    covered = is_covered(before, made)
     if begins(before, message) and not covered:
         yield "it ran, and no thought stands behind it"
     if isinstance(message, ToolResult) and message.refused == "gate" and covered:
@@ -896,19 +680,13 @@ def is_guarded(before: Before, made: Made) -> bool:
 
 def is_covered(before: Before, call: Made) -> bool:
     """The rule of the gate, word for word."""
-    if not is_blank(argument(call.call, "thought")):
+    if own(call.call):
         return True
-    thoughts = [made for made in before.thoughts if made.says_something]
+    thoughts = [made for made in before.thoughts if made.covers]
     if not thoughts or has_acted_beside(before):
         return False
-    since = ran_since(before, thoughts[-1])
-    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in since)
-
-
-def ran_since(before: Before, thought: Made) -> list[Made]:
-    """The actions that ran between a thought and now, or may have run."""
-    ran = [made for made in before.made if made.may_have_run]
-    return [made for made in ran if thought.at < made.at < inf]
+    since = [made for made in before.answered if made.at > thoughts[-1].at]
+    return all(made.reply_at == call.reply_at for made in since if made.ran or made.starts)
 
 
 def has_acted_beside(before: Before) -> bool:
@@ -939,7 +717,7 @@ def may_force(before: Before) -> bool:
 def lacks_a_thought(before: Before, calls: Sequence[Made]) -> bool:
     """Did the gate refuse one of these calls, and has nothing been thought since?"""
     refused = [made.at for made in calls if made.refused == "gate"]
-    thought = [made.at for made in before.thoughts if made.says_something]
+    thought = [made.at for made in before.thoughts if made.covers]
     return max(refused, default=-1) > max(thought, default=-1)
 
 
@@ -965,11 +743,9 @@ def may_stop_forcing(before: Before) -> bool:
 
 def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
     """The code of a refusal says the truth."""
-    if not isinstance(message, ToolResult) or not message.refused:
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or not message.refused:
         return
-    if not before.waiting:
-        return
-    made = before.waiting[0]
     reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
     if made.is_action:
         reasons |= lawful_refusals(before, made)
@@ -1063,11 +839,9 @@ def what_it_gets(before: Before, made: Made) -> int | None:
 
 def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
     """§5.4: a call whose arguments do not validate is answered with that error."""
-    if not isinstance(message, Verdict) or not message.call_id:
-        return
-    if not before.waiting:
-        return
-    if not fits(before, before.waiting[0]):
+    made = before.next_call
+    is_about_call = isinstance(message, Verdict) and message.call_id
+    if made and is_about_call and not fits(before, made):
         yield "a person was asked about a call that does not fit its tool"
 
 
@@ -1080,11 +854,9 @@ def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
 
 def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
     """§5.4: what a person or a policy changed stands in the result."""
-    if not isinstance(message, ToolResult) or message.refused:
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or message.refused:
         return
-    if not before.waiting:
-        return
-    made = before.waiting[0]
     told = made.call.arguments if message.arguments is None else message.arguments
     if made.is_action and number(told) != what_it_gets(before, made):
         yield f"it ran with {what_it_gets(before, made)}, and the result says {told}"
@@ -1113,7 +885,7 @@ class FirstTry:
 
     def is_about(self, turn: "Before", made: Made) -> bool:
         """The same values, or the same words."""
-        return self.n == what_it_gets(turn, made) or self.written == words(made)
+        return self.n == what_it_gets(turn, made) or self.written == bare(made.call)
 
 
 def first_tries(before: Before, call: Made) -> list[FirstTry]:
@@ -1131,7 +903,7 @@ def first_tries(before: Before, call: Made) -> list[FirstTry]:
                 about = [one for one in found if one.is_about(turn, made)]
                 if calls_it_new(made.notes[:place]) or not about:
                     n = what_it_gets(turn, made)
-                    about = [FirstTry(number_of_turn, start.key, n, words(made))]
+                    about = [FirstTry(number_of_turn, start.key, n, bare(made.call))]
                     found += about
                 about[-1].starts += 1
                 about[-1].turn = number_of_turn
@@ -1143,13 +915,6 @@ def first_tries(before: Before, call: Made) -> list[FirstTry]:
                 about[-1].starts -= 1
             found = [one for one in found if one.starts]
     return [one for one in found if one.is_about(before, call)]
-
-
-def words(made: Made) -> object:
-    """The arguments as the model wrote them, without a thought that they carry."""
-    if isinstance(made.call.arguments, dict):
-        return {name: value for name, value in made.call.arguments.items() if name != "thought"}
-    return made.call.arguments
 
 
 def calls_it_new(notes: Sequence[Message]) -> bool:
@@ -1194,7 +959,7 @@ def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
     """§5.6: checks run when the model says that it is done, and at a limit."""
     if not isinstance(message, Checked):
         return
-    is_closing = before.reply is not None and before.reply.tool_choice == "none"
+    is_closing = before.is_closing
     says_so = before.is_signaled or before.is_silent or is_closing
     if not says_so and not reached_limit(before, more_seconds=1):
         yield "checked, although the model did not say that it is done"
