@@ -9,12 +9,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 from google.genai import types
 
-from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
+from tests.servers import Protocol, Reply, check, in_order, in_pieces, shown_tool
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
@@ -23,6 +24,12 @@ KEY = "AIza-good+key"
 MODEL = "gemini-3.8-flash"
 STREAM = "streamGenerateContent?alt=sse"
 NOT_BY_THE_MODEL = "skip_thought_signature_validator"
+CHOICES: dict[str, ToolChoice] = {
+    "AUTO": "auto",
+    "VALIDATED": "auto",
+    "ANY": "required",
+    "NONE": "none",
+}
 FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
@@ -43,12 +50,12 @@ def error(status: int, message: str, code: str = "INVALID_ARGUMENT", details: An
     return Reply(status, {"error": body})
 
 
+@dataclass
 class GeminiProtocol(Protocol):
+    key: str = KEY
+    models: Any = (MODEL,)
+    ids: bool = True
     forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
-
-    def __init__(self, key: str = KEY, models: Any = (MODEL,), *, ids: bool = True) -> None:
-        super().__init__(key, models)
-        self.ids = ids
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         key = headers.get("x-goog-api-key")
@@ -74,7 +81,7 @@ class GeminiProtocol(Protocol):
         check(as_json or "responseJsonSchema" not in config, "responseJsonSchema needs a mime type")
         system = body.get("systemInstruction")
         return Request(
-            self._messages(body["contents"]),
+            in_order(self._messages(body["contents"])),
             tools,
             tool_choice=self._choice(body, {tool.name for tool in tools}),
             system=system["parts"][0]["text"] if system else "",
@@ -102,13 +109,7 @@ class GeminiProtocol(Protocol):
         check(not names or config["mode"] == "ANY", "allowed_function_names needs the mode ANY")
         if names:
             return Force(names[0])
-        choices: dict[str, ToolChoice] = {
-            "AUTO": "auto",
-            "VALIDATED": "auto",
-            "ANY": "required",
-            "NONE": "none",
-        }
-        return choices[config["mode"]]
+        return CHOICES[config["mode"]]
 
     def _messages(self, contents: list[Any]) -> list[Message]:
         check(contents, "GenerateContentRequest.contents: contents is not specified")
@@ -138,8 +139,6 @@ class GeminiProtocol(Protocol):
                     waiting = list(reply.tool_calls)
                 case _:
                     raise ValueError("Please use a valid role: user, model.")
-        check(not waiting, "Please ensure that function calls are answered.")
-        check(not isinstance(messages[-1], Assistant), "Please end with a user role.")
         return messages
 
     def _reply(self, parts: list[Any], turn: int) -> Assistant:

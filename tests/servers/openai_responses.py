@@ -25,7 +25,7 @@ class Responses(OpenAIProtocol):
     def schema(self, body: Json) -> Json | None:
         return body.get("text", {}).get("format", {}).get("schema")
 
-    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+    def messages(self, body: Json) -> tuple[str, list[Message]]:
         plain = ENCRYPTED not in body.get("include", ()) or not body["model"].startswith("gpt-4")
         check(plain, "Encrypted content is not supported with this model.")
         items, stored = body["input"], body.get("store", True)
@@ -34,19 +34,18 @@ class Responses(OpenAIProtocol):
                 check_reasoning(item, items[index + 1 : index + 2], stored)
             elif item.get("id") and item["id"].startswith("after_"):
                 check_led_to(item, items[index - 1] if index else {})
-        check_answered(items)
-        calls = [item for item in items if item.get("type") == "function_call"]
-        names = {item["call_id"]: item["name"] for item in calls}
+        names: dict[str, str] = {}
         messages: list[Message] = []
         for item in items:
             match item:
                 case {"type": "reasoning"}:
                     pass
                 case {"type": "function_call_output", "call_id": call_id, "output": output}:
-                    messages.append(ToolResult(call_id, names[call_id], output))
+                    messages.append(ToolResult(call_id, names.get(call_id, ""), output))
                 case {"type": "function_call"}:
                     arguments = arguments_of(item["arguments"])
                     call = ToolCall(item["call_id"], item["name"], arguments)
+                    names[call.id] = call.name
                     match messages:
                         case [*_, Assistant(text=text, tool_calls=calls)]:
                             messages[-1] = Assistant(text, tool_calls=(*calls, call))
@@ -61,8 +60,7 @@ class Responses(OpenAIProtocol):
                     messages.append(Assistant("".join(said)))
                 case _:
                     raise ValueError(f"Invalid value: {json.dumps(item)[:80]}")
-        check(messages, "Invalid 'input': empty array.")
-        return body.get("instructions", ""), tuple(messages)
+        return body.get("instructions", ""), messages
 
     def encode(self, reply: Assistant, body: Json) -> Json:
         stop = reply.stop_reason
@@ -152,18 +150,6 @@ def check_reasoning(item: Json, following: list[Json], stored: bool) -> None:
 def check_led_to(item: Json, before: Json) -> None:
     without = "was provided without its required 'reasoning' item."
     check(item["id"] == f"after_{before.get('id')}", f"Item '{item['id']}' {without}")
-
-
-def check_answered(items: list[Json]) -> None:
-    waiting: list[str] = []
-    for item in items:
-        if item.get("type") == "function_call":
-            waiting.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
-            call_id = item["call_id"]
-            check(call_id in waiting, f"No tool call found for call output with call_id {call_id}.")
-            waiting.remove(call_id)
-    check(not waiting, f"No tool output found for function call {waiting[:1]}.")
 
 
 def encrypted(thinking: str) -> str:
