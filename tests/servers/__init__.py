@@ -236,9 +236,9 @@ def check(holds: object, message: str) -> None:
         raise ValueError(message)
 
 
-def in_order(messages: Sequence[Message]) -> tuple[Message, ...]:
+def in_order(messages: Sequence[Message], *, goes_on: bool = False) -> tuple[Message, ...]:
     """The messages of a request, if every call is answered at once and nothing else is, and if the
-    model is asked something.
+    model is asked something. `goes_on`: the model may also be asked right after a reply of its own.
     """
     waiting: list[str] = []
     for message in messages:
@@ -250,7 +250,8 @@ def in_order(messages: Sequence[Message]) -> tuple[Message, ...]:
         if isinstance(message, Assistant):
             waiting = [call.id for call in message.tool_calls]
             check(len(waiting) == len({*waiting}), "ids must be unique")
-    check(messages and not isinstance(messages[-1], Assistant), "nothing is asked")
+    is_asked = messages and (goes_on or not isinstance(messages[-1], Assistant))
+    check(is_asked, "nothing is asked")
     check(not waiting, f"calls without a result: {waiting}")
     return tuple(messages)
 

@@ -180,30 +180,44 @@ class GeminiProtocol(Protocol):
     # The reply.
 
     def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
-        content = {"role": "model", "parts": self._parts(reply, body)}
-        if reply.stop_reason == "refusal":
-            content = {}
-        candidate = {"content": content, "finishReason": self._finish(reply), "index": 0}
-        return {"candidates": [candidate], **self._about(reply)}
+        return self._response(reply, self._parts(reply, body), finishReason=self._finish(reply))
 
     def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
-        parts = [] if reply.stop_reason == "refusal" else self._parts(reply, body)
-        for part in parts:
-            pieces = in_pieces(part["text"]) if "text" in part else [None]
+        for part in self._parts(reply, body):
+            pieces = [part]
+            if "text" in part:
+                pieces = [{**part, "text": piece} for piece in in_pieces(part["text"])]
             for piece in pieces:
-                yield self._chunk(reply, part if piece is None else {**part, "text": piece})
+                yield self._chunk(reply, piece)
         yield self._chunk(reply, {"text": ""}, finishReason=self._finish(reply))
 
     def _chunk(self, reply: Assistant, part: dict[str, Any], **more: str) -> bytes:
-        candidate = {"content": {"role": "model", "parts": [part]}, "index": 0, **more}
-        data = json.dumps({"candidates": [candidate], **self._about(reply)})
-        return f"data: {data}\r\n\r\n".encode()
+        return f"data: {json.dumps(self._response(reply, [part], **more))}\r\n\r\n".encode()
+
+    def _response(self, reply: Assistant, parts: list[Any], **more: str) -> dict[str, Any]:
+        content = {"role": "model", "parts": parts} if parts else {}
+        usage = reply.usage
+        counts = {
+            "promptTokenCount": usage.input_tokens,
+            "cachedContentTokenCount": usage.cached_tokens,
+            "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+            "thoughtsTokenCount": usage.reasoning_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        }
+        return {
+            "candidates": [{"content": content, "index": 0, **more}],
+            "usageMetadata": {name: count for name, count in counts.items() if count},
+            "modelVersion": reply.model or MODEL,
+            "responseId": "r1",
+        }
 
     def _finish(self, reply: Assistant) -> str:
         return FINISH.get(reply.stop_reason, "STOP")
 
     def _parts(self, reply: Assistant, body: dict[str, Any]) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
+        if reply.stop_reason == "refusal":
+            return parts
         if reply.thinking:
             parts.append({"text": reply.thinking, "thought": True})
         if reply.text:
@@ -219,21 +233,6 @@ class GeminiProtocol(Protocol):
 
     def _sign(self, call: dict[str, Any]) -> str:
         return base64.b64encode(b"\xfb\xff\xbf" + _digest(call)).decode()  # begins with +/+/
-
-    def _about(self, reply: Assistant) -> dict[str, Any]:
-        usage = reply.usage
-        counts = {
-            "promptTokenCount": usage.input_tokens,
-            "cachedContentTokenCount": usage.cached_tokens,
-            "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
-            "thoughtsTokenCount": usage.reasoning_tokens,
-            "totalTokenCount": usage.input_tokens + usage.output_tokens,
-        }
-        return {
-            "usageMetadata": {name: count for name, count in counts.items() if count},
-            "modelVersion": reply.model or MODEL,
-            "responseId": "r1",
-        }
 
     def refusal(self, message: str) -> Reply:
         return error(400, message)

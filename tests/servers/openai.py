@@ -57,7 +57,11 @@ class OpenAIProtocol(Protocol):
             check_strict(schema)
         choice = self.choice(body, tools)
         return Request(
-            in_order(messages), tools, tool_choice=choice, system=system, output_schema=schema
+            in_order(messages, goes_on=True),
+            tools,
+            tool_choice=choice,
+            system=system,
+            output_schema=schema,
         )
 
     def typed(self, body: Json) -> Json:

@@ -6,6 +6,8 @@ A reasoning item must come back whole and before the item it led to; its blob is
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
@@ -28,12 +30,9 @@ class Responses(OpenAIProtocol):
     def messages(self, body: Json) -> tuple[str, list[Message]]:
         plain = ENCRYPTED not in body.get("include", ()) or not body["model"].startswith("gpt-4")
         check(plain, "Encrypted content is not supported with this model.")
-        items, stored = body["input"], body.get("store", True)
-        for index, item in enumerate(items):
-            if item.get("type") == "reasoning":
-                check_reasoning(item, items[index + 1 : index + 2], stored)
-            elif item.get("id") and item["id"].startswith("after_"):
-                check_led_to(item, items[index - 1] if index else {})
+        items = body["input"]
+        for before, item in pairwise([{}, *items, {}]):
+            check_reasoning(before, item, body.get("store", True))
         names: dict[str, str] = {}
         messages: list[Message] = []
         for item in items:
@@ -46,11 +45,10 @@ class Responses(OpenAIProtocol):
                     arguments = arguments_of(item["arguments"])
                     call = ToolCall(item["call_id"], item["name"], arguments)
                     names[call.id] = call.name
-                    match messages:
-                        case [*_, Assistant(text=text, tool_calls=calls)]:
-                            messages[-1] = Assistant(text, tool_calls=(*calls, call))
-                        case _:
-                            messages.append(Assistant(tool_calls=(call,)))
+                    if not messages or not isinstance(messages[-1], Assistant):
+                        messages.append(Assistant())
+                    calls = (*messages[-1].tool_calls, call)
+                    messages[-1] = replace(messages[-1], tool_calls=calls)
                 case {"role": "user", "content": str(text)} if text:
                     messages.append(User(text))
                 case {"role": "assistant", "content": str(text)} if text:
@@ -137,19 +135,20 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
     return items
 
 
-def check_reasoning(item: Json, following: list[Json], stored: bool) -> None:
-    check(stored or "encrypted_content" in item, f"Item with id '{item['id']}' not found.")
-    thinking = "".join(part["text"] for part in item["summary"])
-    unverified = "The encrypted content could not be verified."
-    check(item["encrypted_content"] == encrypted(thinking), unverified)
-    led_to = [one.get("id") for one in following]
-    without = "of type 'reasoning' was provided without its required following item."
-    check(led_to == [f"after_{item['id']}"], f"Item '{item['id']}' {without}")
-
-
-def check_led_to(item: Json, before: Json) -> None:
-    without = "was provided without its required 'reasoning' item."
-    check(item["id"] == f"after_{before.get('id')}", f"Item '{item['id']}' {without}")
+def check_reasoning(before: Json, item: Json, stored: bool) -> None:
+    """Reasoning is whole, and the item that it led to comes right after it, and nowhere else."""
+    id = before.get("id")
+    leads = before.get("type") == "reasoning"
+    is_led_to = str(item.get("id")).startswith("after_")
+    belongs = item.get("id") == f"after_{id}"
+    check(
+        belongs or not (leads or is_led_to), f"Item '{id}' was provided without its required item."
+    )
+    if leads:
+        check(stored or "encrypted_content" in before, f"Item with id '{id}' not found.")
+        thinking = "".join(part["text"] for part in before["summary"])
+        verified = before["encrypted_content"] == encrypted(thinking)
+        check(verified, "The encrypted content could not be verified.")
 
 
 def encrypted(thinking: str) -> str:

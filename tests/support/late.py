@@ -58,25 +58,20 @@ class LateShop(Protocol):
     def tools(self, *, with_key: bool) -> list[Tool]:
         """The shop's tools. The one that books uses HTTP, with or without a key."""
 
-        def process_refund(order_id: str, decision: str, reason: str, notify: bool = True) -> Any:
-            """Record the decision on one order."""
-            return self.send(order_id=order_id, decision=decision, reason=reason)
-
-        def with_idempotency_key(
-            order_id: str, decision: str, reason: str, idempotency_key: str, notify: bool = True
+        def process_refund(
+            order_id: str,
+            decision: str,
+            reason: str,
+            notify: bool = True,
+            idempotency_key: str = "",
         ) -> Any:
             """Record the decision on one order."""
-            return self.send(
-                order_id=order_id,
-                decision=decision,
-                reason=reason,
-                idempotency_key=idempotency_key,
-            )
+            key = {"idempotency_key": idempotency_key} if with_key else {}
+            return self.send(order_id=order_id, decision=decision, reason=reason, **key)
 
-        function = with_idempotency_key if with_key else process_refund
         *look_ups, _ = self.shop.tools()
-        booking = tool(function, name="process_refund", think_first=True, same=("order_id",))
-        return [*look_ups, booking]
+        booking = tool(process_refund, think_first=True, same=("order_id",))
+        return [*look_ups, replace(booking, takes_key=with_key)]
 
     def bookings(self, order: str) -> int:
         """How often an order was decided."""

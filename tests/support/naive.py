@@ -152,10 +152,6 @@ class Made:
         return self.is_action and self.result is not None and not self.refused
 
     @property
-    def is_gated(self) -> bool:
-        return self.is_action and self.refused == "gate"
-
-    @property
     def starts(self) -> list[Started]:
         return of_type(Started, self.notes)
 
@@ -285,6 +281,10 @@ class Reading:
         return {check.name: check for check in of_type(Checked, self.since_action)}
 
     @property
+    def missing(self) -> list[Checked]:
+        return [check for check in self.checked.values() if check.missing is not None]
+
+    @property
     def signal(self) -> bool | None:
         """What the last thought said, if no action came after it and no call beside it was
         refused.
@@ -292,20 +292,18 @@ class Reading:
         if not self.thoughts:
             return None
         last = self.thoughts[-1]
-        acting = [place - 1 for place in self.acting_replies]
+        acts = [made for made in self.made if made.is_action and made.reply.tool_choice != "none"]
+        before_acting = [made.reply_at - 1 for made in acts]
         refused = [made.reply_at for made in self.answered if made.refused]
-        if max([*acting, *refused], default=-1) >= last.reply_at:
+        if max([*before_acting, *refused], default=-1) >= last.reply_at:
             return None
         return says_continue(last.call)
 
     @property
-    def acting_replies(self) -> list[int]:
-        """The places of the replies that call a tool, other than closing replies."""
-        acts = [made for made in self.made if made.is_action and made.reply.tool_choice != "none"]
-        return [made.reply_at for made in acts]
-
-    @property
     def says_done(self) -> bool:
+        """Does the last reply say that it is done? All of its calls are answered, none was refused,
+        and its last thought said "false".
+        """
         is_answered = isinstance(self.last, ToolResult) and not self.open
         return is_answered and self.signal is False
 
@@ -358,6 +356,18 @@ class Reading:
             if not isinstance(message, Verdict):
                 worked += max(0.0, time_of(message) - time_of(last))
         return worked
+
+    @property
+    def usage(self) -> Usage:
+        return sum((reply.usage for reply in self.replies), Usage())
+
+    @property
+    def thoughts_in_a_row(self) -> int:
+        """How many of the last replies only thought. Replies without calls do not count, and those
+        that could not be read neither.
+        """
+        usable = [one for one in self.replies if one.stop_reason in WHOLE and one.tool_calls]
+        return in_a_row([all(call.name == "think" for call in one.tool_calls) for one in usable])
 
     @property
     def misses(self) -> int:
@@ -482,7 +492,7 @@ def may_have_run(made: Made) -> bool:
 
 def how(thought: Made, before: Sequence[Made]) -> str:
     since = takewhile(lambda made: not made.covers, reversed(before))
-    if any(made.is_gated for made in since):
+    if any(made.is_action and made.refused == "gate" for made in since):
         return "gated"
     reply = thought.reply
     if reply.enforced == "tool_choice" and reply.tool_choice == THINK:
@@ -584,7 +594,6 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     said, everything = turn.replies, of_type(Assistant, messages)
     done, did = turn.answered, turn.actions
     spoken = of_type((User, Assistant, ToolResult), messages)
-    usable = [one for one in said if one.stop_reason in WHOLE and one.tool_calls]
     thinking_last = [made.is_thought for made in done if made.is_thought or made.is_action]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
     ignoring = [one for one in forced if one.enforced == "ignored"]
@@ -623,7 +632,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "checks": (
             of_type(Checked, turn.said),
             turn.checked,
-            [check for check in turn.checked.values() if check.missing is not None],
+            turn.missing,
             any(is_question(m, "check") for m in turn.since_action),
         ),
         "doubts": tried(messages)[0],
@@ -645,17 +654,15 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         ],
         "actions": did,
         "asked": Counter(m.kind for m in of_type(User, turn.said) if m.kind != "person"),
-        "usage": sum((one.usage for one in said), Usage()),
-        "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
+        "usage": turn.usage,
+        "tokens": turn.usage.input_tokens + turn.usage.output_tokens,
         "usage_of": {
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
         "clock": time_of(stamped[-1]) if stamped else None,
         "seconds": turn.seconds,
-        "thoughts_in_a_row": in_a_row(
-            [all(call.name == "think" for call in one.tool_calls) for one in usable]
-        ),
+        "thoughts_in_a_row": turn.thoughts_in_a_row,
         "misses": turn.misses,
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (

@@ -18,15 +18,18 @@ from tests.support.naive import (
     WHOLE,
     Made,
     Reading,
+    Tried,
+    as_started,
     bare,
+    behind,
     call_id_of,
     is_go_on,
     is_question,
     is_stop,
     of_type,
-    own,
     readings,
     says_continue,
+    tried,
 )
 from tests.support.naive import argument as argument
 from think_agent.messages import (
@@ -151,16 +154,6 @@ class Before(Reading):
         return None
 
     @property
-    def is_signaled(self) -> bool:
-        """§5.1.3: does the last reply say that it is done? All of its calls are answered, none was
-        refused, and its last thought said "false".
-        """
-        thoughts = [made for made in self.thoughts if made.reply_at == self.reply_at]
-        if not thoughts or self.waiting or any(made.refused for made in self.calls):
-            return False
-        return says_continue(thoughts[-1].call) is False
-
-    @property
     def called_nothing(self) -> bool:
         reply = self.reply
         return reply is not None and is_ordinary(reply) and not reply.tool_calls
@@ -170,7 +163,7 @@ class Before(Reading):
         """§5.1.4: does the last reply call no tool, and say something? Two readings: an empty reply
         to the question about its silence means that the text above is the answer.
         """
-        if not self.called_nothing or self.reply is None:
+        if not self.called_nothing:
             return False
         return bool(self.reply.words) or self.replied_to == "silence"
 
@@ -179,28 +172,7 @@ class Before(Reading):
         """§5.6: what is missing since the last action; None if not every check has run since."""
         if self.checked.keys() != {*self.rules.checks}:
             return None
-        return [check for check in self.checked.values() if check.missing is not None]
-
-    @property
-    def read(self) -> int:
-        return sum(reply.usage.input_tokens for reply in self.replies)
-
-    @property
-    def written(self) -> int:
-        return sum(reply.usage.output_tokens for reply in self.replies)
-
-    @property
-    def only_thought(self) -> int:
-        """How many of the last replies only thought. Replies without calls do not count, and those
-        that could not be read neither.
-        """
-        in_a_row = 0
-        for reply in filter(is_ordinary, self.replies):
-            if any(call.name != "think" for call in reply.tool_calls):
-                in_a_row = 0
-            elif reply.tool_calls:
-                in_a_row += 1
-        return in_a_row
+        return super().missing
 
 
 def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
@@ -283,7 +255,7 @@ def no_call_is_dropped(before: Before, message: Message) -> Complaints:
 
 def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
     """§5.1.1, §5.1.3: the model is asked after a message to it, or after results."""
-    if isinstance(message, Assistant) and before.just_replied and before.reply:
+    if isinstance(message, Assistant) and before.just_replied:
         yield "the model was asked again, with nothing new"
 
 
@@ -296,7 +268,7 @@ def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complai
 def closes(before: Before) -> bool:
     match before.questions[-1:]:
         case []:
-            return before.is_signaled
+            return before.says_done
         case ["person"]:
             return False
         case ["limit" | "budget" | "answer"]:
@@ -337,7 +309,7 @@ def is_finished_plan(before: Before) -> bool:
         return False
     if reply.dialect not in ("json", "react"):
         return False
-    return before.is_signaled and not any(made.is_action for made in before.calls)
+    return before.says_done and not any(made.is_action for made in before.calls)
 
 
 # §5.1.4 to §5.1.6 The name of the exit.
@@ -392,7 +364,7 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
 
 def confirms_its_silence(before: Before) -> bool:
     """§5.1, Silence: asked about it, did the model only think, and say that all is done?"""
-    if not before.is_signaled or before.replied_to != "silence":
+    if not before.says_done or before.replied_to != "silence":
         return False
     return not any(made.is_action for made in before.calls)
 
@@ -410,18 +382,11 @@ def closing_exits(before: Before, reply: Assistant) -> set[str]:
         if "nudge" in before.asked:
             return {"empty"}
         return set()
-    since = before.ran[-1].reply_at if before.ran else 0
-    is_newer = bool(before.thoughts) and before.thoughts[-1].reply_at >= since
-    leaves = is_newer and before.wants_to_leave is False
-    if leaves:
-        return done(before, "signal")
-    return done(before, "silence")
+    return done(before, before.way_out)
 
 
 def done(before: Before, exit: str) -> set[str]:
     """The exit by the checks: they have run since the last action, and nothing is missing."""
-    if not before.rules.checks:
-        return {exit}
     if before.missing is None:
         return set()
     if before.missing:
@@ -437,15 +402,16 @@ def reached_limit(before: Before, more_seconds: float = 0) -> str:
     rules = before.rules
     limits = {
         "replies": len(before.replies) >= rules.max_model_calls - 1,  # one is kept for the close
-        "thoughts": before.only_thought >= 2 * rules.max_thoughts_in_a_row,
+        "thoughts": before.thoughts_in_a_row >= 2 * rules.max_thoughts_in_a_row,
         "calls": no_call_may_run(before, more_seconds),
     }
     if any(limits.values()):
         return "limit"
-    spent = before.read * rules.input_price + before.written * rules.output_price
+    used = before.usage
+    spent = used.input_tokens * rules.input_price + used.output_tokens * rules.output_price
     left = rules.max_cost - spent
     is_poor = left <= 0 or left < FEWEST_TOKENS * rules.output_price
-    if is_poor or before.read + before.written >= rules.max_tokens:
+    if is_poor or used.input_tokens + used.output_tokens >= rules.max_tokens:
         return "budget"
     return ""
 
@@ -518,13 +484,13 @@ def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
     made = before.next_call
     if made is None or not isinstance(message, ToolResult) or message.name != "think":
         return
-    is_told = f"{before.only_thought} in a row" in message.content
-    is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
+    is_told = f"{before.thoughts_in_a_row} in a row" in message.content
+    is_due = before.thoughts_in_a_row >= before.rules.max_thoughts_in_a_row
     leaves = says_continue(made.call) is False
     if is_due and not is_told and not leaves and not message.is_error:
-        yield f"{before.only_thought} replies only thought, and nobody said so"
+        yield f"{before.thoughts_in_a_row} replies only thought, and nobody said so"
     if is_told and not is_due:
-        yield f"told after {before.only_thought} replies"
+        yield f"told after {before.thoughts_in_a_row} replies"
 
 
 # §2, §5.1 Questions of the kit.
@@ -588,7 +554,7 @@ def asks_or_ends(before: Before, message: Message) -> bool:
         return False
     if before.named or len(before.replies) >= before.rules.max_model_calls:
         return False
-    return before.reply is not None and before.just_replied is not None
+    return before.just_replied is not None
 
 
 def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
@@ -679,20 +645,8 @@ def is_guarded(before: Before, made: Made) -> bool:
 
 
 def is_covered(before: Before, call: Made) -> bool:
-    """The rule of the gate, word for word."""
-    if own(call.call):
-        return True
-    thoughts = [made for made in before.thoughts if made.covers]
-    if not thoughts or has_acted_beside(before):
-        return False
-    since = [made for made in before.answered if made.at > thoughts[-1].at]
-    return all(made.reply_at == call.reply_at for made in since if made.ran or made.starts)
-
-
-def has_acted_beside(before: Before) -> bool:
-    """Does an unguarded action stand before the next call in its own reply, whatever came of it?"""
-    actions = [made for made in before.calls if made.is_action and made.result]
-    return not all(is_guarded(before, made) for made in actions)
+    guarded = {name for name, kind in before.rules.tools.items() if kind.guarded}
+    return behind(before.said, call.call, guarded) is not None
 
 
 def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
@@ -751,6 +705,8 @@ def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
         reasons |= lawful_refusals(before, made)
     if message.refused not in reasons:
         yield f"refused as {message.refused!r}; it could be {sorted(reasons)}"
+    if made.starts and not message.in_doubt:
+        yield "it was started, and its refusal does not say that it may have run"
 
 
 def lawful_refusals(before: Before, made: Made) -> set[str]:
@@ -809,21 +765,26 @@ def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
 
 
 def a_start_is_recorded(before: Before, message: Message) -> Complaints:
-    """§5.5: for a call that changes something, with a key if its tool takes one."""
+    """§5.5: for a call that changes something, with its arguments, and a key if its tool takes
+    one.
+    """
     made = begins(before, message)
     if made is None or not fits(before, made):
         return
     kind = before.rules.tools[made.call.name]
     if kind.changes != isinstance(message, Started):
         yield "a start is recorded for calls that change something, and for no others"
-    if isinstance(message, Started) and kind.keyed != bool(message.key):
-        yield "a start has a key if its tool takes one"
+    if isinstance(message, Started):
+        if kind.keyed != bool(message.key):
+            yield "a start has a key if its tool takes one"
+        gets = what_it_gets(before, made)
+        if number(as_started(message, made.notes, made.call)) != gets:
+            yield f"it gets {gets}, and its start says something else"
 
 
-def shown(before: Before, made: Made) -> int:
+def shown(before: Before, made: Made) -> int | None:
     """The `n` that a person is shown: what a policy of the user makes of what the model wrote."""
     n = number(made.call.arguments)
-    assert n is not None
     return before.rules.edited.get(n, n)
 
 
@@ -832,9 +793,7 @@ def what_it_gets(before: Before, made: Made) -> int | None:
     said = [v.arguments for v in made.verdicts if v.arguments is not None]
     if said:
         return number(said[-1])
-    if number(made.call.arguments) is not None:
-        return shown(before, made)
-    return None
+    return shown(before, made)
 
 
 def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
@@ -873,48 +832,14 @@ def failing_fast(before: Before, message: Message) -> Complaints:
 # §5.5 The same call.
 
 
-@dataclass
-class FirstTry:
-    """A call that may have happened, with all that repeated it."""
-
-    turn: int
-    key: str
-    n: int | None
-    written: object
-    starts: int = 0
-
-    def is_about(self, turn: "Before", made: Made) -> bool:
-        """The same values, or the same words."""
-        return self.n == what_it_gets(turn, made) or self.written == bare(made.call)
-
-
-def first_tries(before: Before, call: Made) -> list[FirstTry]:
-    """The tries of this call that are not settled, in the whole conversation. One that a person
-    called new is a first try of its own.
+def first_tries(before: Before, call: Made) -> list[Tried]:
+    """The tries of this call that are not settled, in the whole conversation: with the same values,
+    or in the same words.
     """
-    found: list[FirstTry] = []
-    for number_of_turn, turn in enumerate([*turns(before.earlier, before.rules), before]):
-        for made in turn.made:
-            if made.call.name != call.call.name or not made.starts:
-                continue
-            for place, start in enumerate(made.notes):
-                if not isinstance(start, Started):
-                    continue
-                about = [one for one in found if one.is_about(turn, made)]
-                if calls_it_new(made.notes[:place]) or not about:
-                    n = what_it_gets(turn, made)
-                    about = [FirstTry(number_of_turn, start.key, n, bare(made.call))]
-                    found += about
-                about[-1].starts += 1
-                about[-1].turn = number_of_turn
-            if made.result is None or made.result.in_doubt:
-                continue
-            if not made.failed and not made.result.refused:
-                about[-1].starts = 0
-            elif made.result.refused in ("", "invalid"):
-                about[-1].starts -= 1
-            found = [one for one in found if one.starts]
-    return [one for one in found if one.is_about(before, call)]
+    n = what_it_gets(before, call)
+    found, _ = tried([*before.earlier, *before.said])
+    named = [one for one in found if one.name == call.call.name]
+    return [one for one in named if number(one.ran) == n or one.written == bare(call.call)]
 
 
 def calls_it_new(notes: Sequence[Message]) -> bool:
@@ -932,7 +857,7 @@ def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> 
         return
     if not message.key:
         yield "it may have happened, and it is repeated without a yes"
-    elif tries[-1].turn < len(turns(before.earlier, before.rules)):
+    elif tries[-1].turn <= len(readings(before.earlier)):
         yield "it may have happened in an earlier turn, and nobody was asked"
 
 
@@ -960,7 +885,7 @@ def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
     if not isinstance(message, Checked):
         return
     is_closing = before.is_closing
-    says_so = before.is_signaled or before.is_silent or is_closing
+    says_so = before.says_done or before.is_silent or is_closing
     if not says_so and not reached_limit(before, more_seconds=1):
         yield "checked, although the model did not say that it is done"
 
@@ -1092,12 +1017,11 @@ def what_ran_was_next(messages: Sequence[Message], rules: Rules, ran: Sequence[R
         if calls != [(row.name, row.n)]:
             found.append(f"what_ran_was_next [{row.place}]: {row.name}({row.n}), not {calls}")
         kind = rules.tools[row.name]
-        is_recorded = kind.keyed or not (kind.read_only or kind.idempotent)
         start = messages[row.place - 1]
-        if is_recorded and (not isinstance(start, Started) or start.key != row.key):
+        if kind.changes and (not isinstance(start, Started) or start.key != row.key):
             found.append(f"what_ran_was_next [{row.place}]: {row.name} ran without its start")
         for result in of_type(ToolResult, messages[row.place : row.place + 1]):
-            in_doubt = is_recorded and row.fault in ("raise", "late")
+            in_doubt = kind.changes and row.fault in ("raise", "late")
             if (result.is_error, result.in_doubt) != (row.fault != "ok", in_doubt):
                 found.append(f"what_ran_was_next [{row.place}]: {row.fault}, and {result}")
     results = sum(len(turn.ran) for turn in turns(messages, rules))
