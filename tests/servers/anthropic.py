@@ -51,6 +51,7 @@ class AnthropicProtocol(Protocol):
 
     binding: bool = True
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
     forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
     has_beta = False
 

@@ -55,6 +55,7 @@ class GeminiProtocol(Protocol):
     key: str = KEY
     models: Any = (MODEL,)
     ids: bool = True
+
     forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
 
     def accepts(self, path: str, headers: Any) -> Reply | None:

@@ -20,6 +20,7 @@ REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed ba
 class Chat(OpenAIProtocol):
     reasoning: dict[str, str] = field(default_factory=dict)
     """By the id of the first call of the reply."""
+
     path = "/chat/completions"
     body_type = CompletionCreateParamsBase
     forced_refusal = "Thinking mode does not support this tool_choice"

@@ -3,6 +3,7 @@ the model of the refund desk makes the same call again.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ class LateShop(Protocol):
         self.shop = Shop()
         self.is_late = is_late
         self.late_answers = 0
-        self.keys: dict[str, set[str]] = {}  # of each order
+        self.keys: dict[str, set[str]] = defaultdict(set)  # of each order
         self.url = ""
 
     def other(self, method: str, path: str, body: Any) -> Reply:
@@ -42,7 +43,7 @@ class LateShop(Protocol):
 
     def book(self, decision: dict[str, str]) -> Reply:
         if "idempotency_key" in decision:
-            self.keys.setdefault(decision["order_id"], set()).add(decision["idempotency_key"])
+            self.keys[decision["order_id"]].add(decision["idempotency_key"])
         try:
             return Reply(200, self.shop.process_refund(**decision))  # type: ignore[arg-type]
         except ShopError as error:

@@ -229,10 +229,13 @@ class Reading:
     def reply(self) -> Assistant | None:
         return last_of(Assistant, self.said)
 
+    @property
+    def reply_places(self) -> list[int]:
+        return [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+
     @cached_property
     def reply_at(self) -> int:
-        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
-        return max(places, default=0)
+        return max(self.reply_places, default=0)
 
     @cached_property
     def calls(self) -> list[Made]:
@@ -309,6 +312,7 @@ class Reading:
 
     @property
     def asks_to_close(self) -> bool:
+        """Does the last message ask for a closing reply?"""
         if not isinstance(self.last, User):
             return False
         if self.last.kind in ("limit", "budget", "answer"):
@@ -348,11 +352,14 @@ class Reading:
         return self.last_words
 
     @property
+    def stamped(self) -> list[Message]:
+        return [message for message in self.said if time_of(message) is not None]
+
+    @property
     def seconds(self) -> float:
         """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
         worked = 0.0
-        stamped = [message for message in self.said if time_of(message) is not None]
-        for last, message in pairwise(stamped):
+        for last, message in pairwise(self.stamped):
             if not isinstance(message, Verdict):
                 worked += max(0.0, time_of(message) - time_of(last))
         return worked
@@ -373,8 +380,7 @@ class Reading:
     def misses(self) -> int:
         """How many of the last replies brought nothing, since a person last said to go on."""
         judged: list[bool] = []
-        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
-        for start, end in pairwise([*places, len(self.said)]):
+        for start, end in pairwise([*self.reply_places, len(self.said)]):
             goes_on = [place for place in range(start, end) if is_go_on(self.said[place])]
             if goes_on:
                 judged = []
@@ -601,7 +607,6 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     signed = 0
     if signed_at:  # messages before the first person's message are a turn, too
         signed = max(1, sum(is_question(m, "person") for m in messages[: signed_at[0]]))
-    stamped = [message for message in turn.said if time_of(message) is not None]
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
@@ -660,7 +665,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
-        "clock": time_of(stamped[-1]) if stamped else None,
+        "clock": time_of(turn.stamped[-1]) if turn.stamped else None,
         "seconds": turn.seconds,
         "thoughts_in_a_row": turn.thoughts_in_a_row,
         "misses": turn.misses,

@@ -146,12 +146,10 @@ class Before(Reading):
         return ["", *told][-1]
 
     @property
-    def just_replied(self) -> Assistant | None:
-        """The last reply, if nothing but checks came after it."""
+    def just_replied(self) -> bool:
+        """Came nothing but checks after the last reply?"""
         after = self.said[self.reply_at + 1 :]
-        if all(isinstance(message, Checked) for message in after):
-            return self.reply
-        return None
+        return bool(self.replies) and all(isinstance(message, Checked) for message in after)
 
     @property
     def called_nothing(self) -> bool:
@@ -261,19 +259,9 @@ def a_reply_follows_something_new(before: Before, message: Message) -> Complaint
 
 def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
     """§5.1.5: which replies are asked for with "none"."""
-    if isinstance(message, Assistant) and closes(before) != (message.tool_choice == "none"):
+    closes = before.says_done or before.asks_to_close
+    if isinstance(message, Assistant) and closes != (message.tool_choice == "none"):
         yield f"it was asked with {message.tool_choice!r} after {before.questions}"
-
-
-def closes(before: Before) -> bool:
-    match before.questions[-1:]:
-        case []:
-            return before.says_done
-        case ["person"]:
-            return False
-        case ["limit" | "budget" | "answer"]:
-            return True
-    return before.is_closing
 
 
 def an_end_is_an_end(before: Before, message: Message) -> Complaints:
@@ -554,7 +542,7 @@ def asks_or_ends(before: Before, message: Message) -> bool:
         return False
     if before.named or len(before.replies) >= before.rules.max_model_calls:
         return False
-    return before.just_replied is not None
+    return before.just_replied
 
 
 def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
