@@ -257,7 +257,7 @@ def check_blocks(messages: list[Body]) -> None:
         others = len(kinds) - kinds.count("tool_use")
         last = "tool_use" not in kinds[:others]
         check(last, f"messages.{index}: `tool_use` blocks must end the message")
-    for before, after in itertools.pairwise(messages):
+    for before, after in itertools.pairwise(messages):  # the API would join them
         check(before["role"] != after["role"], "roles must alternate between user and assistant")
 
 

@@ -196,7 +196,9 @@ class GeminiProtocol(Protocol):
         return f"data: {json.dumps(self._response(reply, [part], **more))}\r\n\r\n".encode()
 
     def _response(self, reply: Assistant, parts: list[Any], **more: str) -> dict[str, Any]:
-        content = {"role": "model", "parts": parts} if parts else {}
+        content: dict[str, Any] = {"role": "model", "parts": parts}
+        if reply.stop_reason == "refusal" and not parts:
+            content = {}
         usage = reply.usage
         counts = {
             "promptTokenCount": usage.input_tokens,
