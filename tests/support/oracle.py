@@ -3,7 +3,8 @@
 Rule 1: it is written from the design of the loop, a section at a time. It knows no `Turn`, no
         policy and no plan.
 Rule 2: a rule is a function `(before, message) -> complaints`: may this message follow these? What
-        was before is read anew for each message, so a run may be stopped or paused anywhere.
+        was before is read anew for each message, so a run may be stopped or paused anywhere. The
+        facts, such as which result answers which call, are those of `naive.py`.
 Rule 3: where the design has two readings, both are lawful here, and a comment says so.
 
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
@@ -872,8 +873,7 @@ def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
     """§5.6: checks run when the model says that it is done, and at a limit."""
     if not isinstance(message, Checked):
         return
-    is_closing = before.is_closing
-    says_so = before.says_done or before.is_silent or is_closing
+    says_so = before.says_done or before.is_silent or before.is_closing
     if not says_so and not reached_limit(before, more_seconds=1):
         yield "checked, although the model did not say that it is done"
 
@@ -889,7 +889,7 @@ def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> C
 
 
 def may_tell_what_is_missing(before: Before) -> bool:
-    if before.reply is None or before.reply.tool_choice == "none":
+    if before.reply is None or before.is_closing:
         return False
     is_told = "check" in before.kinds(before.since_action)
     return not is_told and before.asked.count("check") < 2
