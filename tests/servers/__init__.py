@@ -12,14 +12,13 @@ says what the server does with a forced tool choice, and with a schema:
 Everything sent and received is kept: `server.requests` holds the bodies as JSON.
 """
 
-import collections.abc
 import contextlib
 import functools
 import json
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +27,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 
 from typing_extensions import get_type_hints, is_typeddict
 
-from think_agent import Assistant, Model, Request, Tool
+from think_agent import Assistant, Message, Model, Request, Tool, ToolResult
 from think_agent.dialects.base import Wrapper
 from think_agent.messages import CARRIED, THINK_NAME, Json
 
@@ -49,18 +48,18 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass
 class Protocol:
     """One provider's protocol. `path` and `body` come as sent; raise ValueError for a request the
-    API would refuse.
+    API would refuse. `key`: the only key that is let in; `models`: the only models there are. None:
+    any.
     """
+
+    key: str | None = None
+    models: Collection[str] | None = None
 
     forced_refusal = "tool_choice is not supported"
     stream_type = "text/event-stream"
-
-    def __init__(self, key: str | None = None, models: Collection[str] | None = None) -> None:
-        """`key`: the only key that is let in; `models`: the only models there are. None: any."""
-        self.key = key
-        self.models = models
 
     def knows(self, model: Any) -> bool:
         return self.models is None or model in self.models
@@ -155,8 +154,6 @@ class Quiet(ThreadingHTTPServer):
     connections that clients keep: each would hold a thread and a socket until Python ends.
     """
 
-    daemon_threads = True
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._connections: set[socket.socket] = set()
@@ -239,6 +236,26 @@ def check(holds: object, message: str) -> None:
         raise ValueError(message)
 
 
+def in_order(messages: Sequence[Message], *, goes_on: bool = False) -> tuple[Message, ...]:
+    """The messages of a request, if every call is answered at once and nothing else is, and if the
+    model is asked something. `goes_on`: the model may also be asked right after a reply of its own.
+    """
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolResult):
+            check(message.call_id in waiting, f"no call has the id {message.call_id}")
+            waiting.remove(message.call_id)
+            continue
+        check(not waiting, f"calls without a result: {waiting}")
+        if isinstance(message, Assistant):
+            waiting = [call.id for call in message.tool_calls]
+            check(len(waiting) == len({*waiting}), "ids must be unique")
+    is_asked = messages and (goes_on or not isinstance(messages[-1], Assistant))
+    check(is_asked, "nothing is asked")
+    check(not waiting, f"calls without a result: {waiting}")
+    return tuple(messages)
+
+
 def fits(kind: Any, value: Any) -> bool:
     """Is `value` of an SDK's type, without a key that the type does not name?"""
     origin = get_origin(kind)
@@ -256,7 +273,7 @@ def fits(kind: Any, value: Any) -> bool:
         if not isinstance(value, dict) or not needed <= value.keys() <= hints.keys():
             return False
         return all(fits(hints[key], inner) for key, inner in value.items())
-    if origin in (list, collections.abc.Iterable, collections.abc.Sequence):
+    if origin in (list, Iterable, Sequence):
         return isinstance(value, list) and all(fits(get_args(kind)[0], one) for one in value)
     return isinstance(value, int if kind is float else origin or kind)
 

@@ -11,12 +11,23 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from anthropic.types import message_create_params
 from anthropic.types.beta import BetaThinkingConfigParam
 
-from tests.servers import Protocol, Reply, check, fits, in_pieces, shown_tool, sse, text_of
+from tests.servers import (
+    Protocol,
+    Reply,
+    check,
+    fits,
+    in_order,
+    in_pieces,
+    shown_tool,
+    sse,
+    text_of,
+)
 from think_agent import Assistant, Force, Request, Tool, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 
@@ -34,16 +45,15 @@ ID = re.compile(r"[a-zA-Z0-9_-]+")
 Body = dict[str, Any]
 
 
+@dataclass
 class AnthropicProtocol(Protocol):
     """`binding`: it knows the beta in which thinking that is not valid is dropped, if asked."""
 
-    forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
+    binding: bool = True
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def __init__(self, *args: Any, binding: bool = True, **only: Any) -> None:
-        super().__init__(*args, **only)
-        self._numbers = itertools.count(1)
-        self._binding = binding
-        self._has_beta = False
+    forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
+    has_beta = False
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         if path.partition("?")[0] != "/v1/messages":
@@ -55,8 +65,8 @@ class AnthropicProtocol(Protocol):
         if not key or self.key not in (None, key):
             return error_reply(401, "authentication_error", "invalid x-api-key")
         betas = headers.get("anthropic-beta") or ""
-        self._has_beta = betas == BINDING
-        if betas and not (self._binding and self._has_beta):
+        self.has_beta = betas == BINDING
+        if betas and not (self.binding and self.has_beta):
             return self.refusal(f"Unexpected value(s) `{betas}` for the `anthropic-beta` header")
         return None
 
@@ -70,7 +80,7 @@ class AnthropicProtocol(Protocol):
 
     def decode(self, path: str, body: Body) -> Request:
         whole = {"stream": True, **body}
-        if self._has_beta:
+        if self.has_beta:
             check(fits(BetaThinkingConfigParam, whole.pop("thinking", None)), "thinking: invalid")
         check(fits(BODY, whole), "Extra inputs are not permitted, or a field is missing")
         check(body["max_tokens"] > 0, "max_tokens: Input should be greater than or equal to 1")
@@ -80,9 +90,9 @@ class AnthropicProtocol(Protocol):
         choice = decode_choice(body, {tool.name for tool in tools})
         check_thinking(body, choice)
         check_marks(body)
-        check_pairs(body["messages"])
+        check_blocks(body["messages"])
         return Request(
-            decode_messages(body),
+            in_order(decode_messages(body)),
             tools,
             tool_choice=choice,
             system=system_of(body),
@@ -98,12 +108,12 @@ class AnthropicProtocol(Protocol):
         if reply.text:
             content.append({"type": "text", "text": reply.text})
         for call in reply.tool_calls:
-            id = call.id or f"toolu_{next(self._numbers):024d}"
+            id = call.id or f"toolu_{next(self.numbers):024d}"
             use = {"type": "tool_use", "id": id, "name": call.name, "input": call.arguments}
             content.append(use)
         usage = reply.usage
         return {
-            "id": f"msg_{next(self._numbers):024d}",
+            "id": f"msg_{next(self.numbers):024d}",
             "type": "message",
             "role": "assistant",
             "model": reply.model or body["model"],
@@ -154,19 +164,18 @@ def event(kind: str, **fields: Any) -> bytes:
 
 def pieces_of(block: Body) -> tuple[Body, list[Body]]:
     """A block as it starts in a stream, and the deltas that fill it."""
-    match block["type"]:
-        case "text":
-            pieces = in_pieces(block["text"])
-            return {**block, "text": ""}, [{"type": "text_delta", "text": p} for p in pieces]
-        case "thinking":
-            pieces = in_pieces(block["thinking"])
-            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
-            deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            return {**block, "thinking": "", "signature": ""}, deltas
-    # The first piece is always empty, and the only one of a call without arguments.
-    pieces = ["", *in_pieces(text_of(block["input"]))] if block["input"] else [""]
-    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    return {**block, "input": {}}, deltas
+    kind = block["type"]
+    if kind == "tool_use":
+        # The first piece is always empty, and the only one of a call without arguments.
+        pieces = ["", *in_pieces(text_of(block["input"]))] if block["input"] else [""]
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        return {**block, "input": {}}, deltas
+    empty = {**block, kind: ""}
+    deltas = [{"type": f"{kind}_delta", kind: piece} for piece in in_pieces(block[kind])]
+    if kind == "thinking":
+        empty["signature"] = ""
+        deltas.append({"type": "signature_delta", "signature": block["signature"]})
+    return empty, deltas
 
 
 def sign(body: Body, index: int, thinking: str) -> str:
@@ -232,14 +241,9 @@ def check_thinking(body: Body, choice: ToolChoice) -> None:
     check(free, "Thinking may not be enabled when tool_choice forces tool use.")
 
 
-def check_pairs(messages: list[Body]) -> None:
-    """Every call is answered in the next message, by results that stand first; nothing else is."""
-    check(messages, "messages: at least one message is required")
-    ends = messages[-1].get("role") == "user"
-    check(ends, "This model does not support assistant message prefill.")
-    asked: list[str] = []
+def check_blocks(messages: list[Body]) -> None:
+    """Results stand first in a message, calls stand last, and each message is somebody else's."""
     for index, message in enumerate(messages):
-        check(message["role"] in ("user", "assistant"), f"messages.{index}.role: unexpected role")
         content = message["content"]
         check(content, f"messages.{index}: all messages must have non-empty content")
         if isinstance(content, str):  # short for one block of text
@@ -247,23 +251,20 @@ def check_pairs(messages: list[Body]) -> None:
         for at, block in enumerate(content):
             check_block(message["role"], block, f"messages.{index}.content.{at}")
         kinds = [block["type"] for block in content]
-        answered = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        known = set(answered) <= set(asked) and len(answered) == len(set(answered))
-        check(known, f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks")
-        unanswered = "`tool_use` ids were found without `tool_result` blocks immediately after"
-        check(set(answered) == set(asked), f"messages.{index - 1}: {unanswered}")
-        first = "tool_result" not in kinds[len(answered) :]
+        results = kinds.count("tool_result")
+        first = "tool_result" not in kinds[results:]
         check(first, f"messages.{index}: `tool_result` blocks must begin the message")
-        asked = [block["id"] for block in content if block["type"] == "tool_use"]
-        last = set(kinds[len(kinds) - len(asked) :]) <= {"tool_use"}
-        check(last, f"messages.{index}: {unanswered}")
-        check(len(asked) == len(set(asked)), "messages: `tool_use` ids must be unique")
+        others = len(kinds) - kinds.count("tool_use")
+        last = "tool_use" not in kinds[:others]
+        check(last, f"messages.{index}: `tool_use` blocks must end the message")
+    for before, after in itertools.pairwise(messages):  # the API would join them
+        check(before["role"] != after["role"], "roles must alternate between user and assistant")
 
 
 def check_block(role: str, block: Body, where: str) -> None:
     kind = block["type"]
-    check(kind in BLOCKS, f"{where}: Input tag '{kind}' does not match any of the expected tags")
-    check(role in BLOCKS[kind], f"{where}: `{kind}` blocks are not permitted in {role} messages")
+    allowed = role in BLOCKS.get(kind, ())
+    check(allowed, f"{where}: `{kind}` blocks are not permitted in {role} messages")
     if kind == "text":
         check(bool(block["text"].strip()), "messages: text content blocks must be non-empty")
     for key in {"id", "tool_use_id"} & set(block):
@@ -285,7 +286,7 @@ def decode_messages(body: Body) -> list[Message]:
             else:
                 id, content = block["tool_use_id"], block.get("content", "")
                 error = block.get("is_error", False)
-                messages.append(ToolResult(id, names[id], content, is_error=error))
+                messages.append(ToolResult(id, names.get(id, ""), content, is_error=error))
     return messages
 
 

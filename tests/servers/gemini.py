@@ -9,12 +9,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 from google.genai import types
 
-from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
+from tests.servers import Protocol, Reply, check, in_order, in_pieces, shown_tool
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
@@ -23,6 +24,12 @@ KEY = "AIza-good+key"
 MODEL = "gemini-3.8-flash"
 STREAM = "streamGenerateContent?alt=sse"
 NOT_BY_THE_MODEL = "skip_thought_signature_validator"
+CHOICES: dict[str, ToolChoice] = {
+    "AUTO": "auto",
+    "VALIDATED": "auto",
+    "ANY": "required",
+    "NONE": "none",
+}
 FINISH = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
@@ -43,12 +50,13 @@ def error(status: int, message: str, code: str = "INVALID_ARGUMENT", details: An
     return Reply(status, {"error": body})
 
 
+@dataclass
 class GeminiProtocol(Protocol):
-    forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
+    key: str = KEY
+    models: Any = (MODEL,)
+    ids: bool = True
 
-    def __init__(self, key: str = KEY, models: Any = (MODEL,), *, ids: bool = True) -> None:
-        super().__init__(key, models)
-        self.ids = ids
+    forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
 
     def accepts(self, path: str, headers: Any) -> Reply | None:
         key = headers.get("x-goog-api-key")
@@ -74,7 +82,7 @@ class GeminiProtocol(Protocol):
         check(as_json or "responseJsonSchema" not in config, "responseJsonSchema needs a mime type")
         system = body.get("systemInstruction")
         return Request(
-            self._messages(body["contents"]),
+            in_order(self._messages(body["contents"])),
             tools,
             tool_choice=self._choice(body, {tool.name for tool in tools}),
             system=system["parts"][0]["text"] if system else "",
@@ -102,13 +110,7 @@ class GeminiProtocol(Protocol):
         check(not names or config["mode"] == "ANY", "allowed_function_names needs the mode ANY")
         if names:
             return Force(names[0])
-        choices: dict[str, ToolChoice] = {
-            "AUTO": "auto",
-            "VALIDATED": "auto",
-            "ANY": "required",
-            "NONE": "none",
-        }
-        return choices[config["mode"]]
+        return CHOICES[config["mode"]]
 
     def _messages(self, contents: list[Any]) -> list[Message]:
         check(contents, "GenerateContentRequest.contents: contents is not specified")
@@ -138,8 +140,6 @@ class GeminiProtocol(Protocol):
                     waiting = list(reply.tool_calls)
                 case _:
                     raise ValueError("Please use a valid role: user, model.")
-        check(not waiting, "Please ensure that function calls are answered.")
-        check(not isinstance(messages[-1], Assistant), "Please end with a user role.")
         return messages
 
     def _reply(self, parts: list[Any], turn: int) -> Assistant:
@@ -181,30 +181,46 @@ class GeminiProtocol(Protocol):
     # The reply.
 
     def encode(self, reply: Assistant, body: dict[str, Any]) -> Any:
-        content = {"role": "model", "parts": self._parts(reply, body)}
-        if reply.stop_reason == "refusal":
-            content = {}
-        candidate = {"content": content, "finishReason": self._finish(reply), "index": 0}
-        return {"candidates": [candidate], **self._about(reply)}
+        return self._response(reply, self._parts(reply, body), finishReason=self._finish(reply))
 
     def encode_stream(self, reply: Assistant, body: dict[str, Any]) -> Iterator[bytes]:
-        parts = [] if reply.stop_reason == "refusal" else self._parts(reply, body)
-        for part in parts:
-            pieces = in_pieces(part["text"]) if "text" in part else [None]
+        for part in self._parts(reply, body):
+            pieces = [part]
+            if "text" in part:
+                pieces = [{**part, "text": piece} for piece in in_pieces(part["text"])]
             for piece in pieces:
-                yield self._chunk(reply, part if piece is None else {**part, "text": piece})
+                yield self._chunk(reply, piece)
         yield self._chunk(reply, {"text": ""}, finishReason=self._finish(reply))
 
     def _chunk(self, reply: Assistant, part: dict[str, Any], **more: str) -> bytes:
-        candidate = {"content": {"role": "model", "parts": [part]}, "index": 0, **more}
-        data = json.dumps({"candidates": [candidate], **self._about(reply)})
-        return f"data: {data}\r\n\r\n".encode()
+        return f"data: {json.dumps(self._response(reply, [part], **more))}\r\n\r\n".encode()
+
+    def _response(self, reply: Assistant, parts: list[Any], **more: str) -> dict[str, Any]:
+        content: dict[str, Any] = {"role": "model", "parts": parts}
+        if reply.stop_reason == "refusal" and not parts:
+            content = {}
+        usage = reply.usage
+        counts = {
+            "promptTokenCount": usage.input_tokens,
+            "cachedContentTokenCount": usage.cached_tokens,
+            "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+            "thoughtsTokenCount": usage.reasoning_tokens,
+            "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        }
+        return {
+            "candidates": [{"content": content, "index": 0, **more}],
+            "usageMetadata": {name: count for name, count in counts.items() if count},
+            "modelVersion": reply.model or MODEL,
+            "responseId": "r1",
+        }
 
     def _finish(self, reply: Assistant) -> str:
         return FINISH.get(reply.stop_reason, "STOP")
 
     def _parts(self, reply: Assistant, body: dict[str, Any]) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
+        if reply.stop_reason == "refusal":
+            return parts
         if reply.thinking:
             parts.append({"text": reply.thinking, "thought": True})
         if reply.text:
@@ -220,21 +236,6 @@ class GeminiProtocol(Protocol):
 
     def _sign(self, call: dict[str, Any]) -> str:
         return base64.b64encode(b"\xfb\xff\xbf" + _digest(call)).decode()  # begins with +/+/
-
-    def _about(self, reply: Assistant) -> dict[str, Any]:
-        usage = reply.usage
-        counts = {
-            "promptTokenCount": usage.input_tokens,
-            "cachedContentTokenCount": usage.cached_tokens,
-            "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
-            "thoughtsTokenCount": usage.reasoning_tokens,
-            "totalTokenCount": usage.input_tokens + usage.output_tokens,
-        }
-        return {
-            "usageMetadata": {name: count for name, count in counts.items() if count},
-            "modelVersion": reply.model or MODEL,
-            "responseId": "r1",
-        }
 
     def refusal(self, message: str) -> Reply:
         return error(400, message)

@@ -11,11 +11,11 @@ that is longer than the window, unless it was told not to.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.servers import Protocol, Reply, check, in_pieces, shown_tool
+from tests.servers import Protocol, Reply, check, in_order, in_pieces, shown_tool
 from think_agent import Assistant, Force, Message, Request, Tool, ToolCall, ToolResult, Usage, User
 from think_agent.messages import THINK_NAME, ToolChoice, to_json
 
@@ -24,7 +24,6 @@ FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", 
 FIELDS |= {"truncate", "_debug_render_only"}
 TEXT = {"type": "string"}
 MESSAGE_FIELDS = {
-    "system": {"role", "content"},
     "user": {"role", "content"},
     "assistant": {"role", "content", "thinking", "tool_calls"},
     "tool": {"role", "content", "tool_name", "tool_call_id"},
@@ -47,14 +46,20 @@ class Template:
 
     def shown(self, request: Request) -> Request:
         """What the model gets to see."""
-        is_behind = isinstance(request.messages[-1], ToolResult)
-        if is_behind and self.hides_tools:
-            request = replace(request, tools=())
-        if is_behind and self.hides_system:
-            request = replace(request, system="")
-        if self.text_hides_calls:
-            request = replace(request, messages=[*map(_text_alone, request.messages)])
+        messages = [self.without_hidden_calls(message) for message in request.messages]
+        request = replace(request, messages=messages)
+        if isinstance(messages[-1], ToolResult):
+            system = "" if self.hides_system else request.system
+            tools = () if self.hides_tools else request.tools
+            return replace(request, system=system, tools=tools)
         return request
+
+    def without_hidden_calls(self, message: Message) -> Message:
+        if not isinstance(message, Assistant):
+            return message
+        if self.hides_calls or (self.text_hides_calls and message.text):
+            return replace(message, tool_calls=())
+        return message
 
     def check(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -78,12 +83,6 @@ TEMPLATES = {
 }
 
 
-def _text_alone(message: Message) -> Message:
-    if isinstance(message, Assistant) and message.text:
-        return replace(message, tool_calls=())
-    return message
-
-
 def tokens_of(request: Request) -> int:
     """The tokens of a prompt, about as a tokenizer counts them: its words and its signs."""
     tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
@@ -91,6 +90,7 @@ def tokens_of(request: Request) -> int:
     return len(re.findall(r"\w+|[^\w\s]", text))
 
 
+@dataclass
 class OllamaServer(Protocol):
     """`capabilities`: what `/api/show` says of a model, of all or by the model's name; None: there
     is no such endpoint. `template`: None shows everything and counts nothing. `made`: the window
@@ -109,27 +109,14 @@ class OllamaServer(Protocol):
         }
     )
 
-    def __init__(
-        self,
-        key: str | None = None,
-        models: Any = None,
-        capabilities: Any = ALL,
-        template: Template | None = None,
-        family: str = "qwen35",
-        made: int | None = None,
-        longest: int = 262144,
-        loaded: dict[str, int] | None = None,
-        renders: bool = True,
-    ) -> None:
-        super().__init__(key, models)
-        self.capabilities = capabilities
-        self.template = template
-        self.family = family
-        self.made = made
-        self.longest = longest
-        self.loaded = loaded or {}
-        self.renders = renders
-        self.shown: list[str] = []
+    capabilities: Any = ALL
+    template: Template | None = None
+    family: str = "qwen35"
+    made: int | None = None
+    longest: int = 262144
+    loaded: dict[str, int] = field(default_factory=dict)
+    renders: bool = True
+    shown: list[str] = field(default_factory=list)
 
     def can(self, model: str) -> tuple[str, ...]:
         can = self.capabilities or ()
@@ -144,24 +131,28 @@ class OllamaServer(Protocol):
 
     def other(self, method: str, path: str, body: Any) -> Reply | None:
         path = urlsplit(path).path  # of a proxy it is the whole address
-        if (method, path) == ("GET", "/api/tags"):
-            return Reply(body={"models": [{"model": name} for name in self.models or ()]})
-        if (method, path) == ("GET", "/api/ps"):
-            loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
-            return Reply(body={"models": loaded})
+        match method, path:
+            case "GET", "/api/tags":
+                return Reply(body={"models": [{"model": name} for name in self.models or ()]})
+            case "GET", "/api/ps":
+                loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
+                return Reply(body={"models": loaded})
+            case "POST", "/api/show":
+                return self.about(body["model"])
         if path == "/api/chat" and self.renders and body.get("_debug_render_only"):
             return self.shown_prompt(body)
-        if (method, path) != ("POST", "/api/show"):
-            return None
-        self.shown.append(body["model"])
+        return None
+
+    def about(self, model: str) -> Reply:
+        """The answer of `/api/show`."""
+        self.shown.append(model)
         if self.capabilities is None:
             return Reply(404, "404 page not found", content_type="text/plain")
-        if not self.knows(body["model"]):
-            return Reply(404, {"error": f"model '{body['model']}' not found"})
-        can = self.can(body["model"])
+        if not self.knows(model):
+            return Reply(404, {"error": f"model '{model}' not found"})
         return Reply(
             body={
-                "capabilities": list(can),
+                "capabilities": list(self.can(model)),
                 "details": {"family": self.family},
                 "model_info": {f"{self.family}.context_length": self.longest},
                 "parameters": f"{'num_ctx':30} {self.made}" if self.made else "temperature 0.7",
@@ -175,17 +166,12 @@ class OllamaServer(Protocol):
             shown = self.decode("/api/chat", body)
         except ValueError as error:
             return self.refusal(str(error))
-        messages = [self.seen(message) for message in map(to_json, shown.messages)]
+        messages = [to_json(message) for message in shown.messages]
         tools = [(tool.name, tool.description) for tool in shown.tools]
         prompt = json.dumps([shown.system, tools, messages])
         message = {"role": "", "content": ""}
         debug = {"rendered_template": prompt}
         return Reply(body={**_head(body), "message": message, "done": False, "_debug_info": debug})
-
-    def seen(self, message: dict[str, Any]) -> dict[str, Any]:
-        if self.template and self.template.hides_calls:
-            message.pop("tool_calls", None)
-        return message
 
     def decode(self, path: str, body: dict[str, Any]) -> Request:
         name = body["model"]
@@ -199,12 +185,19 @@ class OllamaServer(Protocol):
         check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
+        tools = tuple(_tool(tool) for tool in body.get("tools") or ())
+        choice: ToolChoice = "auto"
+        schema = body.get("format")
+        if schema and tools:  # a form beside tools does what a tool choice does elsewhere
+            choice = Force(THINK_NAME) if _is_thought(schema) else "none"
+        if schema == TEXT or choice == Force(THINK_NAME):
+            schema = None  # no form of an answer
         request = Request(
-            _messages(wire),
-            tuple(_tool(tool) for tool in body.get("tools") or ()),
+            in_order(_messages(wire)),
+            tools,
+            tool_choice=choice,
             system=system,
-            output_schema=_schema(body),
-            tool_choice=_choice(body),
+            output_schema=schema,
         )
         return self.rendered(request, body)
 
@@ -268,22 +261,6 @@ class OllamaServer(Protocol):
         return Reply(404 if "try pulling" in message else 400, {"error": message})
 
 
-def _choice(body: dict[str, Any]) -> ToolChoice:
-    """What a form beside tools leaves to the model."""
-    schema = body.get("format")
-    if not (schema and body.get("tools")):
-        return "auto"
-    return Force(THINK_NAME) if _is_thought(schema) else "none"
-
-
-def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema of an answer: not one that only does what a tool choice does elsewhere."""
-    schema = body.get("format")
-    if schema == TEXT or (schema and body.get("tools") and _is_thought(schema)):
-        return None
-    return schema
-
-
 def _is_thought(schema: dict[str, Any]) -> bool:
     names = list(schema.get("properties", {}))
     return names in (["thought"], ["thought", "should_continue"])
@@ -312,33 +289,27 @@ def _messages(wire: list[dict[str, Any]]) -> list[Message]:
     waiting: list[ToolCall] = []
     for number, item in enumerate(wire):
         role = item["role"]
-        check(role in MESSAGE_FIELDS and role != "system", f"role {role} in message {number}")
+        check(role in MESSAGE_FIELDS, f"role {role} in message {number}")
         extra = item.keys() - MESSAGE_FIELDS[role]
         check(not extra, f"unknown fields {extra} in message {number}")
-        check(
-            isinstance(item.get("content", ""), str),
-            f"message {number} has content that is no text",
-        )
-        said = item.get("content") or item.get("tool_calls") or role == "tool"
-        check(bool(said), f"message {number} is empty")
-        if role == "tool":
-            check(bool(waiting), f"message {number} answers no call")
-            call = waiting.pop(0)
-            check(item.get("tool_name") == call.name, f"message {number} is not for {call.name}")
-            answers = item.get("tool_call_id", call.id)
-            check(answers == call.id, f"message {number} is not for {call.id}")
-            messages.append(ToolResult(call.id, call.name, item["content"]))
-            continue
-        check(not waiting, f"calls without a result before message {number}")
-        if role == "user":
-            messages.append(User(item["content"]))
-            continue
-        calls = enumerate(item.get("tool_calls") or ())
-        waiting = [_read_call(f"sent_{number}_{index}", call) for index, call in calls]
-        reply = Assistant(item.get("content", ""), item.get("thinking", ""), tuple(waiting))
-        messages.append(reply)
-    check(not waiting, "calls without a result at the end")
-    check(bool(messages) and not isinstance(messages[-1], Assistant), "nothing is asked")
+        content = item.get("content", "")
+        check(isinstance(content, str), f"message {number} has content that is no text")
+        said = content or item.get("tool_calls") or role == "tool"
+        check(said, f"message {number} is empty")
+        match role:
+            case "user":
+                messages.append(User(content))
+            case "tool":
+                check(waiting, f"message {number} answers no call")
+                call = waiting.pop(0)
+                check(item.get("tool_name") == call.name, f"message {number}: not {call.name}")
+                answers = item.get("tool_call_id", call.id)
+                check(answers == call.id, f"message {number} is not for {call.id}")
+                messages.append(ToolResult(call.id, call.name, item["content"]))
+            case "assistant":
+                calls = enumerate(item.get("tool_calls") or ())
+                waiting = [_read_call(f"sent_{number}_{index}", call) for index, call in calls]
+                messages.append(Assistant(content, item.get("thinking", ""), tuple(waiting)))
     return messages
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from tests.servers import Protocol, Reply, check, fits, shown_tool
+from tests.servers import Protocol, Reply, check, fits, in_order, shown_tool
 from think_agent import Assistant, Force, Request, Tool
 from think_agent.messages import Json, Message, ToolChoice
 
@@ -56,13 +56,19 @@ class OpenAIProtocol(Protocol):
         if schema := self.schema(body):
             check_strict(schema)
         choice = self.choice(body, tools)
-        return Request(messages, tools, tool_choice=choice, system=system, output_schema=schema)
+        return Request(
+            in_order(messages, goes_on=True),
+            tools,
+            tool_choice=choice,
+            system=system,
+            output_schema=schema,
+        )
 
     def typed(self, body: Json) -> Json:
         """What of the body the SDK's type has to allow."""
         return {key: value for key, value in body.items() if key != "stream"}
 
-    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+    def messages(self, body: Json) -> tuple[str, list[Message]]:
         """The system prompt of the request, and its messages."""
         raise NotImplementedError
 

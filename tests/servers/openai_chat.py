@@ -4,7 +4,7 @@ It remembers the reasoning of replies with calls and wants it back, as DeepSeek 
 """
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
 
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
@@ -16,15 +16,14 @@ from think_agent.messages import Json, Message
 REASONING_LOST = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
+@dataclass
 class Chat(OpenAIProtocol):
+    reasoning: dict[str, str] = field(default_factory=dict)
+    """By the id of the first call of the reply."""
+
     path = "/chat/completions"
     body_type = CompletionCreateParamsBase
     forced_refusal = "Thinking mode does not support this tool_choice"
-
-    def __init__(self, *args: Any, **only: Any) -> None:
-        super().__init__(*args, **only)
-        self.reasoning: dict[str, str] = {}
-        """By the id of the first call of the reply."""
 
     def typed(self, body: Json) -> Json:
         """The type has no key for reasoning; the hosts that show it have added theirs."""
@@ -37,14 +36,13 @@ class Chat(OpenAIProtocol):
     def schema(self, body: Json) -> Json | None:
         return body.get("response_format", {}).get("json_schema", {}).get("schema")
 
-    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+    def messages(self, body: Json) -> tuple[str, list[Message]]:
         whole = not body.get("stream")
         check(not (whole and "stream_options" in body), "'stream_options' is for streams only.")
         system = ""
         messages: list[Message] = []
-        waiting: dict[str, str] = {}
+        names: dict[str, str] = {}
         for index, item in enumerate(body["messages"]):
-            check(not waiting or item["role"] == "tool", unanswered(waiting))
             match item["role"]:
                 case "system":
                     check(index == 0, "System message must be at the beginning.")
@@ -53,17 +51,14 @@ class Chat(OpenAIProtocol):
                     messages.append(User(item["content"]))
                 case "tool":
                     id = item["tool_call_id"]
-                    check(id in waiting, "role 'tool' must respond to a message with 'tool_calls'.")
-                    messages.append(ToolResult(id, waiting.pop(id), item["content"]))
+                    messages.append(ToolResult(id, names.get(id, ""), item["content"]))
                 case "assistant":
                     reply = self.assistant(item, index)
                     messages.append(reply)
-                    waiting = {call.id: call.name for call in reply.tool_calls}
+                    names |= {call.id: call.name for call in reply.tool_calls}
                 case role:
                     raise ValueError(f"Invalid value: '{role}'.")
-        check(not waiting, unanswered(waiting))
-        check(messages, "[] is too short - 'messages'")
-        return system, tuple(messages)
+        return system, messages
 
     def assistant(self, item: Json, index: int) -> Assistant:
         check(item.get("tool_calls") != [], f"[] is too short - 'messages.{index}.tool_calls'")
@@ -122,10 +117,6 @@ class Chat(OpenAIProtocol):
         if calls:
             self.reasoning[calls[0]["id"]] = reply.thinking
         return calls
-
-
-def unanswered(waiting: dict[str, str]) -> str:
-    return f"The following tool_call_ids did not have response messages: {', '.join(waiting)}"
 
 
 def head(body: Json, kind: str) -> Json:

@@ -6,6 +6,8 @@ A reasoning item must come back whole and before the item it led to; its blob is
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
@@ -25,33 +27,28 @@ class Responses(OpenAIProtocol):
     def schema(self, body: Json) -> Json | None:
         return body.get("text", {}).get("format", {}).get("schema")
 
-    def messages(self, body: Json) -> tuple[str, tuple[Message, ...]]:
+    def messages(self, body: Json) -> tuple[str, list[Message]]:
         plain = ENCRYPTED not in body.get("include", ()) or not body["model"].startswith("gpt-4")
         check(plain, "Encrypted content is not supported with this model.")
-        items, stored = body["input"], body.get("store", True)
-        for index, item in enumerate(items):
-            if item.get("type") == "reasoning":
-                check_reasoning(item, items[index + 1 : index + 2], stored)
-            elif item.get("id") and item["id"].startswith("after_"):
-                check_led_to(item, items[index - 1] if index else {})
-        check_answered(items)
-        calls = [item for item in items if item.get("type") == "function_call"]
-        names = {item["call_id"]: item["name"] for item in calls}
+        items = body["input"]
+        for before, item in pairwise([{}, *items, {}]):
+            check_reasoning(before, item, body.get("store", True))
+        names: dict[str, str] = {}
         messages: list[Message] = []
         for item in items:
             match item:
                 case {"type": "reasoning"}:
                     pass
                 case {"type": "function_call_output", "call_id": call_id, "output": output}:
-                    messages.append(ToolResult(call_id, names[call_id], output))
+                    messages.append(ToolResult(call_id, names.get(call_id, ""), output))
                 case {"type": "function_call"}:
                     arguments = arguments_of(item["arguments"])
                     call = ToolCall(item["call_id"], item["name"], arguments)
-                    match messages:
-                        case [*_, Assistant(text=text, tool_calls=calls)]:
-                            messages[-1] = Assistant(text, tool_calls=(*calls, call))
-                        case _:
-                            messages.append(Assistant(tool_calls=(call,)))
+                    names[call.id] = call.name
+                    if not messages or not isinstance(messages[-1], Assistant):
+                        messages.append(Assistant())
+                    calls = (*messages[-1].tool_calls, call)
+                    messages[-1] = replace(messages[-1], tool_calls=calls)
                 case {"role": "user", "content": str(text)} if text:
                     messages.append(User(text))
                 case {"role": "assistant", "content": str(text)} if text:
@@ -61,8 +58,7 @@ class Responses(OpenAIProtocol):
                     messages.append(Assistant("".join(said)))
                 case _:
                     raise ValueError(f"Invalid value: {json.dumps(item)[:80]}")
-        check(messages, "Invalid 'input': empty array.")
-        return body.get("instructions", ""), tuple(messages)
+        return body.get("instructions", ""), messages
 
     def encode(self, reply: Assistant, body: Json) -> Json:
         stop = reply.stop_reason
@@ -139,31 +135,20 @@ def items_of(reply: Assistant, body: Json) -> list[Json]:
     return items
 
 
-def check_reasoning(item: Json, following: list[Json], stored: bool) -> None:
-    check(stored or "encrypted_content" in item, f"Item with id '{item['id']}' not found.")
-    thinking = "".join(part["text"] for part in item["summary"])
-    unverified = "The encrypted content could not be verified."
-    check(item["encrypted_content"] == encrypted(thinking), unverified)
-    led_to = [one.get("id") for one in following]
-    without = "of type 'reasoning' was provided without its required following item."
-    check(led_to == [f"after_{item['id']}"], f"Item '{item['id']}' {without}")
-
-
-def check_led_to(item: Json, before: Json) -> None:
-    without = "was provided without its required 'reasoning' item."
-    check(item["id"] == f"after_{before.get('id')}", f"Item '{item['id']}' {without}")
-
-
-def check_answered(items: list[Json]) -> None:
-    waiting: list[str] = []
-    for item in items:
-        if item.get("type") == "function_call":
-            waiting.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
-            call_id = item["call_id"]
-            check(call_id in waiting, f"No tool call found for call output with call_id {call_id}.")
-            waiting.remove(call_id)
-    check(not waiting, f"No tool output found for function call {waiting[:1]}.")
+def check_reasoning(before: Json, item: Json, stored: bool) -> None:
+    """Reasoning is whole, and the item that it led to comes right after it, and nowhere else."""
+    id = before.get("id")
+    leads = before.get("type") == "reasoning"
+    is_led_to = str(item.get("id")).startswith("after_")
+    belongs = item.get("id") == f"after_{id}"
+    check(
+        belongs or not (leads or is_led_to), f"Item '{id}' was provided without its required item."
+    )
+    if leads:
+        check(stored or "encrypted_content" in before, f"Item with id '{id}' not found.")
+        thinking = "".join(part["text"] for part in before["summary"])
+        verified = before["encrypted_content"] == encrypted(thinking)
+        check(verified, "The encrypted content could not be verified.")
 
 
 def encrypted(thinking: str) -> str:

@@ -74,7 +74,8 @@ def in_a_terminal(
     since the key before. Or it is a line for the prompt.
     """
     keys = [("\n> ", key + "\r") if isinstance(key, str) else key for key in keys]
-    keys = [*keys, *([(interrupt_after, CTRL_C)] if interrupt_after else [])]
+    if interrupt_after:
+        keys.append((interrupt_after, CTRL_C))
     parent, child = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), child)
     env = environment(COLUMNS="60", LINES="30", TERM="xterm-256color")
@@ -103,7 +104,8 @@ def in_a_terminal(
                 os.killpg(process.pid, signal.SIGINT)
             else:
                 os.write(parent, key.encode())
-    process.kill() if process.poll() is None and time.monotonic() >= deadline else None
+    if process.poll() is None and time.monotonic() >= deadline:
+        process.kill()
     code = process.wait(timeout=5)
     os.close(parent)
     return seen, code, time.monotonic() - pressed

@@ -24,17 +24,13 @@ def counted() -> Iterator[Counter[CodeType]]:
     steps: Counter[int] = Counter()
     codes: dict[int, CodeType] = {}
 
-    def count(frame: FrameType, event: str, _: Any) -> Any:
-        steps[id(frame.f_code)] += 1
-        return count
-
     def entered(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if id(code) not in codes:
-            if not code.co_filename.startswith(inside):
-                return None
-            codes[id(code)] = code
-        return count(frame, event, argument)
+        if not code.co_filename.startswith(inside):
+            return None
+        codes[id(code)] = code
+        steps[id(code)] += 1
+        return entered
 
     def called(frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":

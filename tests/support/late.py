@@ -3,6 +3,7 @@ the model of the refund desk makes the same call again.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ class LateShop(Protocol):
         self.shop = Shop()
         self.is_late = is_late
         self.late_answers = 0
-        self.keys: dict[str, set[str]] = {}  # of each order
+        self.keys: dict[str, set[str]] = defaultdict(set)  # of each order
         self.url = ""
 
     def other(self, method: str, path: str, body: Any) -> Reply:
@@ -42,7 +43,7 @@ class LateShop(Protocol):
 
     def book(self, decision: dict[str, str]) -> Reply:
         if "idempotency_key" in decision:
-            self.keys.setdefault(decision["order_id"], set()).add(decision["idempotency_key"])
+            self.keys[decision["order_id"]].add(decision["idempotency_key"])
         try:
             return Reply(200, self.shop.process_refund(**decision))  # type: ignore[arg-type]
         except ShopError as error:
@@ -58,25 +59,20 @@ class LateShop(Protocol):
     def tools(self, *, with_key: bool) -> list[Tool]:
         """The shop's tools. The one that books uses HTTP, with or without a key."""
 
-        def process_refund(order_id: str, decision: str, reason: str, notify: bool = True) -> Any:
-            """Record the decision on one order."""
-            return self.send(order_id=order_id, decision=decision, reason=reason)
-
-        def with_idempotency_key(
-            order_id: str, decision: str, reason: str, idempotency_key: str, notify: bool = True
+        def process_refund(
+            order_id: str,
+            decision: str,
+            reason: str,
+            notify: bool = True,
+            idempotency_key: str = "",
         ) -> Any:
             """Record the decision on one order."""
-            return self.send(
-                order_id=order_id,
-                decision=decision,
-                reason=reason,
-                idempotency_key=idempotency_key,
-            )
+            key = {"idempotency_key": idempotency_key} if with_key else {}
+            return self.send(order_id=order_id, decision=decision, reason=reason, **key)
 
-        function = with_idempotency_key if with_key else process_refund
         *look_ups, _ = self.shop.tools()
-        booking = tool(function, name="process_refund", think_first=True, same=("order_id",))
-        return [*look_ups, booking]
+        booking = tool(process_refund, think_first=True, same=("order_id",))
+        return [*look_ups, replace(booking, takes_key=with_key)]
 
     def bookings(self, order: str) -> int:
         """How often an order was decided."""

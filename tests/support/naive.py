@@ -1,5 +1,6 @@
-"""The facts of a turn by their definitions: the slow oracle for `Turn`. Each fact is read from the
-list again. No code is shared with `turn.py`, and nothing is kept between two facts.
+"""What a transcript says, by the definitions: the slow oracle for `Turn`, and what the oracle of
+the rules (`oracle.py`) reads. Each fact is read from the whole list. No code is shared with the
+kit, and nothing is counted from message to message.
 
 Rule 1: a result answers the first call of its id that is still open in the last reply before it,
         and a call happened when it was answered.
@@ -9,82 +10,105 @@ Rule 2: what is unclear in a list that no run would write is decided by rule 1, 
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise, takewhile
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
-from tests.support.oracle import argument, is_question, of_type, says_continue
-from think_agent import Force, Message, Usage
 from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
+    Force,
+    Message,
     Paused,
     Started,
     ToolCall,
     ToolResult,
+    Usage,
     User,
     Verdict,
 )
 
-UNUSABLE = ("max_tokens", "pause_turn", "incomplete", "refusal", "malformed")
+WHOLE = ("end_turn", "tool_use", "stop_sequence")
+THINK = Force("think")
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A call that was answered: by the message at `place`, for the reply at `reply_at`."""
-
-    call: ToolCall
-    result: ToolResult
-    reply: Assistant
-    reply_at: int
-    place: int
-
-    @property
-    def thinks(self) -> bool:
-        return self.call.name == "think"
-
-    @property
-    def is_thought(self) -> bool:
-        return self.thinks and not self.result.is_error
-
-    @property
-    def covers(self) -> bool:
-        """A thought that is not blank, in a reply that was neither malformed nor cut."""
-        words = isinstance(self.call.arguments, dict) and says_something(text(self.call))
-        return self.is_thought and words and self.reply.stop_reason not in UNUSABLE
-
-    @property
-    def ran(self) -> bool:
-        return not self.thinks and not self.result.refused
-
-    @property
-    def gated(self) -> bool:
-        return self.refused == "gate"
-
-    @property
-    def refused(self) -> str:
-        """The code by which an action was refused; empty for a thought, and for one that ran."""
-        return "" if self.thinks else self.result.refused
+# What a message says.
 
 
-def text(call: ToolCall) -> str:
-    said = call.arguments
-    return said if isinstance(said, str) else str(said.get("thought", ""))
+Said = TypeVar("Said")
 
 
-def says_something(text: str) -> bool:
-    """A letter or a number that can be seen."""
-    seen = (c for c in text if "FILLER" not in unicodedata.name(c, ""))
-    return any(unicodedata.category(c)[0] in "LN" for c in seen)
+def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
+    """Those messages, in order. `kind` may be several types in a tuple."""
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def last_of(kind: type[Said], messages: Iterable[object]) -> Said | None:
+    """The last one of those messages."""
+    found = of_type(kind, messages)
+    if found:
+        return found[-1]
+    return None
+
+
+def is_question(message: Message, *kinds: str) -> bool:
+    return isinstance(message, User) and message.kind in kinds
+
+
+def call_id_of(message: Message) -> str | None:
+    if isinstance(message, (ToolResult, Started, Verdict)):
+        return message.call_id or None
+    return None
+
+
+def time_of(message: Message) -> float | None:
+    try:
+        return datetime.fromisoformat(message.at or "").timestamp()
+    except ValueError:
+        return None
+
+
+def is_go_on(message: Message) -> bool:
+    """Does a person say whether the run goes on?"""
+    return isinstance(message, Verdict) and not message.call_id
+
+
+def is_stop(message: Message) -> bool:
+    """Does a person end the turn? A "no" to going on does, a "no" to a call does not."""
+    if not isinstance(message, Verdict):
+        return False
+    return message.decision == "quit" or (message.decision == "no" and not message.call_id)
+
+
+def says_continue(call: ToolCall) -> bool | None:
+    """The exit signal: a bool, or text in any case. None: it cannot be read."""
+    text = str(argument(call, "should_continue")).strip().lower()
+    return {"true": True, "false": False}.get(text)
+
+
+def argument(call: ToolCall, name: str) -> Any:
+    if isinstance(call.arguments, dict):
+        return call.arguments.get(name)
+    return None
+
+
+def is_blank(text: object) -> bool:
+    """Is there no letter and no number that can be seen?"""
+    seen = (c for c in str(text or "") if "FILLER" not in unicodedata.name(c, ""))
+    return all(unicodedata.category(c)[0] not in "LN" for c in seen)
 
 
 def own(call: ToolCall) -> str:
+    """The thought that a call carries."""
     value = argument(call, "thought")
-    carried = isinstance(value, str) and call.name != "think" and says_something(value)
-    return value.strip() if carried else ""
+    if call.name == "think" or not isinstance(value, str) or is_blank(value):
+        return ""
+    return value.strip()
 
 
 def bare(call: ToolCall) -> dict[str, Any] | str:
@@ -94,126 +118,396 @@ def bare(call: ToolCall) -> dict[str, Any] | str:
     return {name: value for name, value in call.arguments.items() if name != "thought"}
 
 
+# What a turn says.
+
+
+@dataclass
+class Made:
+    """A call that a model made, and what came of it."""
+
+    call: ToolCall
+    reply: Assistant
+    reply_at: int
+    notes: list[Started | Verdict] = field(default_factory=list)
+    result: ToolResult | None = None
+    at: float = inf  # the place of its result
+
+    @property
+    def is_action(self) -> bool:
+        return self.call.name != "think"
+
+    @property
+    def refused(self) -> str:
+        """The code of the refusal, of an action or a thought."""
+        if self.result:
+            return self.result.refused
+        return ""
+
+    @property
+    def failed(self) -> bool:
+        return self.result is not None and self.result.is_error
+
+    @property
+    def ran(self) -> bool:
+        return self.is_action and self.result is not None and not self.refused
+
+    @property
+    def starts(self) -> list[Started]:
+        return of_type(Started, self.notes)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return of_type(Verdict, self.notes)
+
+    @property
+    def decision(self) -> str:
+        """What a person said last about it; empty if nobody did."""
+        return ["", *[verdict.decision for verdict in self.verdicts]][-1]
+
+    @property
+    def is_thought(self) -> bool:
+        return not self.is_action and self.result is not None and not self.failed
+
+    @property
+    def text(self) -> str:
+        """The text of a thought."""
+        if isinstance(self.call.arguments, str):
+            return self.call.arguments
+        return str(argument(self.call, "thought") or "")
+
+    @property
+    def covers(self) -> bool:
+        """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
+        is_whole = self.reply.stop_reason in WHOLE
+        return self.is_thought and is_whole and not is_blank(argument(self.call, "thought"))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The messages of a turn, and those before the turn."""
+
+    said: Sequence[Message]
+    earlier: Sequence[Message]
+
+    @cached_property
+    def made(self) -> list[Made]:
+        """Every call. A note is about the call that is next."""
+        found: list[Made] = []
+        waiting: list[Made] = []
+        for place, message in enumerate(self.said):
+            if isinstance(message, Assistant):
+                waiting = [Made(call, message, place) for call in message.tool_calls]
+                found += waiting
+            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
+            for made in about:
+                if not isinstance(message, ToolResult):
+                    made.notes.append(message)  # type: ignore[arg-type]
+                    continue
+                made.result = message
+                made.at = place
+                waiting.remove(made)
+        return found
+
+    @cached_property
+    def answered(self) -> list[Made]:
+        """The calls with results, in the order of the results."""
+        return sorted([made for made in self.made if made.result], key=lambda made: made.at)
+
+    @property
+    def ran(self) -> list[Made]:
+        return [made for made in self.answered if made.ran]
+
+    @cached_property
+    def thoughts(self) -> list[Made]:
+        return [made for made in self.answered if made.is_thought]
+
+    @cached_property
+    def replies(self) -> list[Assistant]:
+        return of_type(Assistant, self.said)
+
+    @property
+    def reply(self) -> Assistant | None:
+        return last_of(Assistant, self.said)
+
+    @property
+    def reply_places(self) -> list[int]:
+        return [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+
+    @cached_property
+    def reply_at(self) -> int:
+        return max(self.reply_places, default=0)
+
+    @cached_property
+    def calls(self) -> list[Made]:
+        """Those of the last reply."""
+        return [made for made in self.made if made.reply_at == self.reply_at]
+
+    @property
+    def open(self) -> list[Made]:
+        """The calls of the last reply without a result."""
+        return [made for made in self.calls if made.result is None]
+
+    @property
+    def notes(self) -> list[Started | Verdict]:
+        """The notes about the next call, since the last result or reply."""
+        since = max([self.reply_at, *[int(made.at) for made in self.answered]])
+        about = [made.call.id for made in self.open[:1]]
+        return [
+            note for note in of_type((Started, Verdict), self.said[since:]) if note.call_id in about
+        ]
+
+    @property
+    def last(self) -> User | Assistant | ToolResult | None:
+        return last_of((User, Assistant, ToolResult), self.said)
+
+    @property
+    def question(self) -> User | None:
+        """The message that the last reply answers."""
+        if self.reply is None:
+            return None
+        return last_of(User, [Reading(self.said[: self.reply_at], ()).last])
+
+    @property
+    def is_closing(self) -> bool:
+        """Was the last reply asked as a closing one?"""
+        return self.reply is not None and self.reply.tool_choice == "none"
+
+    @property
+    def since_action(self) -> Sequence[Message]:
+        if self.ran:
+            return self.said[int(self.ran[-1].at) :]
+        return self.said
+
+    @property
+    def checked(self) -> dict[str, Checked]:
+        """What each check found since the last action ran."""
+        return {check.name: check for check in of_type(Checked, self.since_action)}
+
+    @property
+    def missing(self) -> list[Checked]:
+        return [check for check in self.checked.values() if check.missing is not None]
+
+    @property
+    def signal(self) -> bool | None:
+        """What the last thought said, if no action came after it and no call beside it was
+        refused.
+        """
+        if not self.thoughts:
+            return None
+        last = self.thoughts[-1]
+        acts = [made for made in self.made if made.is_action and made.reply.tool_choice != "none"]
+        before_acting = [made.reply_at - 1 for made in acts]
+        refused = [made.reply_at for made in self.answered if made.refused]
+        if max([*before_acting, *refused], default=-1) >= last.reply_at:
+            return None
+        return says_continue(last.call)
+
+    @property
+    def says_done(self) -> bool:
+        """Does the last reply say that it is done? All of its calls are answered, none was refused,
+        and its last thought said "false".
+        """
+        is_answered = isinstance(self.last, ToolResult) and not self.open
+        return is_answered and self.signal is False
+
+    @property
+    def asks_to_close(self) -> bool:
+        """Does the last message ask for a closing reply?"""
+        if not isinstance(self.last, User):
+            return False
+        if self.last.kind in ("limit", "budget", "answer"):
+            return True
+        return self.is_closing and self.last.kind != "policy"
+
+    @property
+    def limit(self) -> str | None:
+        named = {message.kind for message in of_type(User, self.said)}
+        for kind in ("limit", "budget"):
+            if kind in named:
+                return kind
+        return None
+
+    @property
+    def way_out(self) -> str:
+        if self.limit:
+            return self.limit
+        if self.is_closing and self.signal is False:
+            return "signal"
+        return "silence"
+
+    @property
+    def last_words(self) -> str:
+        """The text of the last reply, if it can be read."""
+        if self.reply is None or self.reply.stop_reason == "malformed":
+            return ""
+        text = self.reply.text or self.reply.commentary
+        return text if text.strip() else ""
+
+    @property
+    def answer(self) -> str:
+        """The answer of a turn that has ended: that of its end, or else its last words."""
+        ended = last_of(Ended, self.said[-1:])
+        if ended and ended.answer:
+            return ended.answer
+        return self.last_words
+
+    @property
+    def stamped(self) -> list[Message]:
+        return [message for message in self.said if time_of(message) is not None]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
+        worked = 0.0
+        for last, message in pairwise(self.stamped):
+            if not isinstance(message, Verdict):
+                worked += max(0.0, time_of(message) - time_of(last))
+        return worked
+
+    @property
+    def usage(self) -> Usage:
+        return sum((reply.usage for reply in self.replies), Usage())
+
+    @property
+    def thoughts_in_a_row(self) -> int:
+        """How many of the last replies only thought. Replies without calls do not count, and those
+        that could not be read neither.
+        """
+        usable = [one for one in self.replies if one.stop_reason in WHOLE and one.tool_calls]
+        return in_a_row([all(call.name == "think" for call in one.tool_calls) for one in usable])
+
+    @property
+    def misses(self) -> int:
+        """How many of the last replies brought nothing, since a person last said to go on."""
+        judged: list[bool] = []
+        for start, end in pairwise([*self.reply_places, len(self.said)]):
+            goes_on = [place for place in range(start, end) if is_go_on(self.said[place])]
+            if goes_on:
+                judged = []
+            brought = self.brought_something(start, max([start, *goes_on]))
+            if brought is not None:
+                judged.append(not brought)
+        return in_a_row(judged)
+
+    def brought_something(self, reply_at: int, since: int) -> bool | None:
+        """Did a reply bring something? Failures count that came after `since`. None: it is left
+        out, because it only thinks, or because a person or a limit refused its calls.
+        """
+        reply = self.said[reply_at]
+        actions = [made for made in self.answered if made.reply_at == reply_at and made.is_action]
+        counted = [made for made in actions if made.refused not in ("person", "limit", "failed")]
+        failed = [made.at for made in counted if made.failed]
+        if len(failed) < len(counted):
+            return True
+        if reply.stop_reason == "malformed":
+            failed.append(reply_at + 1)
+        if max(failed, default=0) > since:
+            return False
+        return None if failed or reply.tool_calls else True
+
+    @property
+    def actions(self) -> list[tuple[Any, ...]]:
+        """Name, arguments as run, result, thought and how of each."""
+        rows = []
+        for made in self.ran:
+            before = [other for other in self.answered if other.at < made.at]
+            thought = covering(made, before) or (None, None)
+            changed = made.result.arguments
+            arguments = bare(made.call) if changed is None else changed
+            rows.append((made.call.name, arguments, made.result, *thought))
+        return rows
+
+    @property
+    def pointed_out(self) -> dict[tuple[str, str, str], int]:
+        found = {}
+        for place, message in enumerate(self.said):
+            if is_question(message, "repeat"):
+                done = [("", "", ""), *map(what, Reading(self.said[:place], ()).actions)]
+                found[done[-1]] = done[1:].count(done[-1])
+        return found
+
+
+def readings(messages: Sequence[Message]) -> list[Reading]:
+    """The turns of a transcript, each as a whole. A person's message begins one."""
+    starts = [place for place, m in enumerate(messages) if is_question(m, "person") and place]
+    bounds = pairwise([0, *starts, len(messages)])
+    return [Reading(messages[start:end], messages[:start]) for start, end in bounds if end]
+
+
 def split(messages: Sequence[Message]) -> list[list[Message]]:
     """The turns, each a list of its own."""
-    starts = [i for i, m in enumerate(messages) if is_question(m, "person") and i]
-    bounds = pairwise([0, *starts, len(messages)])
-    return [list(messages[start:end]) for start, end in bounds if start < end]
-
-
-def replies(turn: Sequence[Message]) -> list[Assistant]:
-    return of_type(Assistant, turn)
-
-
-def matched(turn: Sequence[Message]) -> tuple[list[Answered], list[ToolCall]]:
-    """The calls with results, in the order of the results, and the open calls of the last reply."""
-    found: list[Answered] = []
-    waiting: list[ToolCall] = []
-    for place, message in enumerate(turn):
-        if isinstance(message, Assistant):
-            reply, reply_at, waiting = message, place, list(message.tool_calls)
-            continue
-        open_ones = [i for i, c in enumerate(waiting) if c.id == getattr(message, "call_id", None)]
-        if isinstance(message, ToolResult) and open_ones:
-            call = waiting.pop(open_ones[0])
-            found.append(Answered(call, message, reply, reply_at, place))
-    return found, waiting
-
-
-def answered(turn: Sequence[Message]) -> list[Answered]:
-    return matched(turn)[0]
+    return [list(turn.said) for turn in readings(messages)]
 
 
 def waiting(turn: Sequence[Message]) -> list[ToolCall]:
-    return matched(turn)[1]
+    """The open calls of the last reply."""
+    return [made.call for made in Reading(turn, ()).open]
 
 
-def last_reply_at(turn: Sequence[Message]) -> int:
-    return max((i for i, m in enumerate(turn) if isinstance(m, Assistant)), default=0)
+def since_last(turn: Sequence[Message], *kinds: type) -> list[Message]:
+    """The messages after the last one of these kinds."""
+    return list(takewhile(lambda m: not isinstance(m, kinds), reversed(turn)))[::-1]
 
 
-def closes(reply: Assistant | None) -> bool:
-    """Was it asked as a closing reply?"""
-    return reply is not None and reply.tool_choice == "none"
+def in_a_row(items: Sequence[bool]) -> int:
+    """How many of the last are true."""
+    return len(list(takewhile(bool, reversed(items))))
 
 
-def signaled(turn: Sequence[Message]) -> bool | None:
-    """What the last thought said, if no action came after it and no call beside it was refused."""
-    done = answered(turn)
-    thoughts = [item for item in done if item.is_thought]
+def what(action: Sequence[Any]) -> tuple[str, str, str]:
+    return action[0], json.dumps(action[1], sort_keys=True), action[2].content
+
+
+# The thought behind a call.
+
+
+def behind(
+    messages: Sequence[Message], call: ToolCall, guarded: Set[str] | None = None
+) -> tuple[str, str] | None:
+    """The thought that covers a call without a result. If `guarded` is given, no unguarded tool may
+    be called before it in the same reply.
+    """
+    turn = readings(messages)[-1]
+    found = covering(Made(call, turn.reply, turn.reply_at), turn.answered)
+    beside = {made.call.name for made in turn.calls if made.result} - {"think"}
+    if guarded is not None and found and found[1] != "carried" and not beside <= guarded:
+        return None
+    return found
+
+
+def covering(call: Made, before: Sequence[Made]) -> tuple[str, str] | None:
+    """The thought that covers a call if every tool is guarded, and how it came about. `before`: the
+    calls that were answered before it.
+    """
+    if own(call.call):
+        return own(call.call), "carried"
+    thoughts = [place for place, made in enumerate(before) if made.covers]
     if not thoughts:
         return None
-    last = thoughts[-1]
-    refused = [item.reply_at for item in done if item.result.refused]
-    since = [*refused, *(place - 1 for place in acting_replies(turn))]
-    return None if max(since, default=-1) >= last.reply_at else says_continue(last.call)
-
-
-def says_done(turn: Sequence[Message], last: Message | None) -> bool:
-    if waiting(turn) or not isinstance(last, ToolResult):
-        return False
-    return signaled(turn) is False
-
-
-def asks_to_close(reply: Assistant | None, last: Message | None) -> bool:
-    if not isinstance(last, User):
-        return False
-    if last.kind in ("limit", "budget", "answer"):
-        return True
-    return closes(reply) and last.kind != "policy"
-
-
-def limit(turn: Sequence[Message]) -> str | None:
-    named = [kind for kind in ("limit", "budget") if any(is_question(m, kind) for m in turn)]
-    return named[0] if named else None
-
-
-def way_out(turn: Sequence[Message], reply: Assistant | None) -> str:
-    if limit(turn):
-        return str(limit(turn))
-    if closes(reply) and signaled(turn) is False:
-        return "signal"
-    return "silence"
-
-
-def question_of(turn: Sequence[Message]) -> User | None:
-    """The message that the last reply answers."""
-    spoken = (User, Assistant, ToolResult)
-    if not replies(turn):
+    since = before[thoughts[-1] + 1 :]
+    if any(may_have_run(made) and made.reply_at != call.reply_at for made in since):
         return None
-    before = of_type(spoken, turn[: last_reply_at(turn)])
-    return before[-1] if before and isinstance(before[-1], User) else None
+    last = before[thoughts[-1]]
+    return last.text, how(last, before[: thoughts[-1]])
 
 
-def acting_replies(turn: Sequence[Message]) -> list[int]:
-    """The places of the replies that call a tool, other than closing replies."""
-    places = []
-    for place, message in enumerate(turn):
-        if not isinstance(message, Assistant) or closes(message):
-            continue
-        if any(call.name != "think" for call in message.tool_calls):
-            places.append(place)
-    return places
+def may_have_run(made: Made) -> bool:
+    """Did this action run, or was it at least started? Its result says so."""
+    return made.ran or (made.is_action and made.result.in_doubt)
 
 
-def notes(turn: Sequence[Message]) -> list[Started | Verdict]:
-    """The notes about the next call, since the last result or reply."""
-    open_calls = waiting(turn)
-    done = [item.place for item in answered(turn)]
-    since = max([last_reply_at(turn), *done])
-    if not open_calls:
-        return []
-    about = open_calls[0].id
-    return [m for m in turn[since:] if isinstance(m, (Started, Verdict)) and m.call_id == about]
+def how(thought: Made, before: Sequence[Made]) -> str:
+    since = takewhile(lambda made: not made.covers, reversed(before))
+    if any(made.is_action and made.refused == "gate" for made in since):
+        return "gated"
+    reply = thought.reply
+    if reply.enforced == "tool_choice" and reply.tool_choice == THINK:
+        return "forced"
+    asked = isinstance(reply.tool_choice, Force) or reply.tool_choice == "required"
+    return "schema" if reply.enforced == "schema" and asked else "volunteered"
 
 
-def decided(turn: Sequence[Message], call: ToolCall) -> object:
-    """The arguments of the next call: those to which a person said yes last, if there are any."""
-    verdicts = of_type(Verdict, notes(turn))
-    arguments = verdicts[-1].arguments if verdicts else None
-    if arguments is None:
-        return bare(call)
-    return arguments
+# Calls that may have happened.
 
 
 @dataclass
@@ -239,28 +533,28 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
     found: list[Tried] = []
     running = None
     number = 0
-    for part in split(messages):
-        number += is_question(part[0], "person")
-        done = {item.place: item for item in answered(part)}
-        for place, message in enumerate(part):
-            before = part[:place]
-            said = notes(before)
-            if isinstance(message, Started) and waiting(before)[:1]:
-                call = waiting(before)[0]
+    for turn in readings(messages):
+        number += is_question(turn.said[0], "person")
+        done = {made.at: made for made in turn.answered if made.is_action}
+        for place, message in enumerate(turn.said):
+            before = Reading(turn.said[:place], ())
+            said = before.notes
+            if isinstance(message, Started) and before.open:
+                call = before.open[0].call
                 if message.call_id != call.id:
                     continue
-                ran = message.arguments if message.arguments is not None else decided(before, call)
                 is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
                 about = [one for one in found if one.is_about(call, message.same)]
                 if is_new or not about:
+                    ran = as_started(message, said, call)
                     about = [Tried(call.name, ran, bare(call), message.key, message.same)]
                     found += about
                 running = about[-1]
                 running.starts += 1
                 running.turn = number
-            if place not in done or done[place].thinks or running is None or message.in_doubt:
+            if place not in done or running is None or message.in_doubt:
                 continue
-            if not any(isinstance(note, Started) for note in said):
+            if not of_type(Started, said):
                 continue
             if not message.is_error:
                 running.starts = 0
@@ -272,158 +566,19 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
     return found, running
 
 
-def covering(
-    turn: Sequence[Message], call: ToolCall, reply_at: int, before: Sequence[Answered]
-) -> tuple[str, str] | None:
-    """The thought that covers a call if every tool is guarded, and how it came about."""
-    if own(call):
-        return own(call), "carried"
-    thoughts = [i for i, item in enumerate(before) if item.covers]
-    if not thoughts or any(
-        may_have_run(turn, item) and item.reply_at != reply_at
-        for item in before[thoughts[-1] + 1 :]
-    ):
-        return None
-    last = before[thoughts[-1]]
-    return text(last.call), how(last, before[: thoughts[-1]])
-
-
-def may_have_run(turn: Sequence[Message], item: Answered) -> bool:
-    """Did this action run, or was it at least started? Its result says so."""
-    return item.ran or (not item.thinks and item.result.in_doubt)
-
-
-def how(item: Answered, before: Sequence[Answered]) -> str:
-    if any(other.gated for other in takewhile(lambda other: not other.covers, reversed(before))):
-        return "gated"
-    reply = item.reply
-    if reply.enforced == "tool_choice" and reply.tool_choice == Force("think"):
-        return "forced"
-    asked = isinstance(reply.tool_choice, Force) or reply.tool_choice == "required"
-    return "schema" if reply.enforced == "schema" and asked else "volunteered"
-
-
-def actions(turn: Sequence[Message]) -> list[tuple[Any, ...]]:
-    """Name, arguments as run, result, thought and how of each."""
-    done = answered(turn)
-    rows = []
-    for index, item in enumerate(done):
-        if item.ran:
-            thought = covering(turn, item.call, item.reply_at, done[:index]) or (None, None)
-            changed = item.result.arguments
-            arguments = bare(item.call) if changed is None else changed
-            rows.append((item.call.name, arguments, item.result, *thought))
-    return rows
-
-
-def what(action: Sequence[Any]) -> tuple[str, str, str]:
-    return action[0], json.dumps(action[1], sort_keys=True), action[2].content
-
-
-def stamp(message: Message) -> float | None:
-    try:
-        return datetime.fromisoformat(message.at or "").timestamp()
-    except ValueError:
-        return None
-
-
-def times(turn: Sequence[Message]) -> list[tuple[float, float]]:
-    """The time of each message with a time stamp, and the seconds of work until then. Waiting for a
-    person is no work. If the clock steps back, that is not counted.
+def as_started(start: Started, said: Sequence[Started | Verdict], call: ToolCall) -> object:
+    """The arguments with which a call was started: those of the start, those to which a person said
+    yes last, or its own.
     """
-    stamped = [(at, isinstance(m, Verdict)) for m in turn if (at := stamp(m)) is not None]
-    worked = [0.0]
-    for (before, _), (now, waited) in pairwise(stamped):
-        worked.append(0.0 if waited else max(0.0, now - before))
-    ends = range(1, len(stamped) + 1)
-    return [(stamped[end - 1][0], sum(worked[:end])) for end in ends]
+    verdict = last_of(Verdict, said)
+    if start.arguments is not None:
+        return start.arguments
+    if verdict and verdict.arguments is not None:
+        return verdict.arguments
+    return bare(call)
 
 
-def in_a_row(items: Sequence[bool]) -> int:
-    """How many of the last are true."""
-    return len(list(takewhile(bool, reversed(items))))
-
-
-def since_last(turn: Sequence[Message], *kinds: type) -> list[Message]:
-    """The messages after the last one of these kinds."""
-    return list(takewhile(lambda m: not isinstance(m, kinds), reversed(turn)))[::-1]
-
-
-def misses(turn: Sequence[Message]) -> int:
-    """How many of the last replies brought nothing, since a person last said to go on."""
-    judged: list[bool] = []
-    places = [place for place, message in enumerate(turn) if isinstance(message, Assistant)]
-    for start, end in pairwise([*places, len(turn)]):
-        goes_on = [place for place in range(start, end) if is_go_on(turn[place])]
-        if goes_on:
-            judged = []
-        brought = brought_something(turn, start, max([start, *goes_on]))
-        if brought is not None:
-            judged.append(not brought)
-    return in_a_row(judged)
-
-
-def is_go_on(message: Message) -> bool:
-    return isinstance(message, Verdict) and not message.call_id
-
-
-def brought_something(turn: Sequence[Message], reply_at: int, since: int) -> bool | None:
-    """Did a reply bring something? Failures count that came after `since`. None: it is left out,
-    because it only thinks, or because a person or a limit refused its calls.
-    """
-    reply = turn[reply_at]
-    assert isinstance(reply, Assistant)
-    judged = judged_calls(turn, reply_at)
-    failed = [item.place for item in judged if item.result.is_error]
-    if len(failed) < len(judged):
-        return True
-    if reply.stop_reason == "malformed":
-        failed.append(reply_at + 1)
-    if failed:
-        return False if max(failed) > since else None
-    return None if reply.tool_calls else True
-
-
-def judged_calls(turn: Sequence[Message], reply_at: int) -> list[Answered]:
-    judged = []
-    for item in answered(turn):
-        is_about_reply = item.reply_at == reply_at and not item.thinks
-        if is_about_reply and item.refused not in ("person", "limit", "failed"):
-            judged.append(item)
-    return judged
-
-
-def checks_since(turn: Sequence[Message]) -> dict[str, Checked]:
-    """What each check found since the last action ran."""
-    ran = [item.place for item in answered(turn) if item.ran]
-    since = ran[-1] if ran else 0
-    return {check.name: check for check in of_type(Checked, turn[since:])}
-
-
-def told_missing(turn: Sequence[Message]) -> bool:
-    ran = [item.place for item in answered(turn) if item.ran]
-    since = ran[-1] if ran else 0
-    return any(is_question(m, "check") for m in turn[since:])
-
-
-def answer(turn: Sequence[Message]) -> str:
-    """The answer of a turn that has ended: that of its end, or else the last reply, if it is one
-    that can be read.
-    """
-    if turn and isinstance(turn[-1], Ended) and turn[-1].answer:
-        return turn[-1].answer
-    last = [one for one in replies(turn)[-1:] if one.stop_reason != "malformed"]
-    texts = [one.text or one.commentary for one in last]
-    return texts[0] if texts and texts[0].strip() else ""
-
-
-def pointed_out(turn: Sequence[Message]) -> dict[tuple[str, str, str], int]:
-    found = {}
-    for place, message in enumerate(turn):
-        if is_question(message, "repeat"):
-            done = [("", "", ""), *map(what, actions(turn[:place]))]
-            found[done[-1]] = done[1:].count(done[-1])
-    return found
+# All facts.
 
 
 def ignored_in_a_row(everything: Sequence[Assistant]) -> int:
@@ -441,25 +596,17 @@ def ignored_in_a_row(everything: Sequence[Assistant]) -> int:
 
 def facts(messages: Sequence[Message]) -> dict[str, Any]:
     """Every public fact of `Turn.of(messages)`, by name."""
-    turn = split(messages)[-1] if messages else []
-    said, everything = replies(turn), replies(messages)
-    done, did = answered(turn), actions(turn)
+    turn = readings(messages)[-1] if messages else Reading([], [])
+    said, everything = turn.replies, of_type(Assistant, messages)
+    done, did = turn.answered, turn.actions
     spoken = of_type((User, Assistant, ToolResult), messages)
-    usable = [one for one in said if one.stop_reason not in UNUSABLE and one.tool_calls]
-    verdicts = of_type(Verdict, turn)
-    stops = [m for m in verdicts if m.decision == "quit" or (m.decision == "no" and not m.call_id)]
-    thinking_last = [item.is_thought for item in done if item.is_thought or not item.thinks]
+    thinking_last = [made.is_thought for made in done if made.is_thought or made.is_action]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
     ignoring = [one for one in forced if one.enforced == "ignored"]
-    noted = notes(turn)
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
     signed = 0
     if signed_at:  # messages before the first person's message are a turn, too
         signed = max(1, sum(is_question(m, "person") for m in messages[: signed_at[0]]))
-    checked = checks_since(turn)
-    worked = times(turn)
-    latest = said[-1] if said else None
-    last = next((m for m in reversed(turn) if m in spoken), None)
     return {
         "spoken": spoken,
         "ids": {call.id for one in everything for call in one.tool_calls},
@@ -467,83 +614,66 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "signed": signed,
         "ignored": ignored_in_a_row(everything),
         "ignored_by": ignoring[-1].host if ignoring else "",
-        "request": turn[0] if turn and is_question(turn[0], "person") else None,
-        "last": last,
-        "reply": latest,
-        "reply_to": question_of(turn),
-        "signal": signaled(turn),
-        "refused": any(i.result.refused for i in done if i.reply_at == last_reply_at(turn)),
-        "says_done": says_done(turn, last),
-        "is_closing_reply": closes(latest),
-        "asks_to_close": asks_to_close(latest, last),
-        "limit": limit(turn),
-        "way_out": way_out(turn, latest),
-        "pending": waiting(turn),
-        "edits": sum(isinstance(note, Verdict) and note.edited for note in noted),
-        "started": ([None] + [m for m in noted if isinstance(m, Started)])[-1],
-        "verdict": ([None] + [m for m in noted if isinstance(m, Verdict)])[-1],
-        "unused_verdict": noted[-1] if noted and isinstance(noted[-1], Verdict) else None,
-        "ended": turn[-1] if turn and isinstance(turn[-1], Ended) else None,
-        "paused": turn[-1] if turn and isinstance(turn[-1], Paused) else None,
-        "answer": answer(turn),
-        "last_words": answer([m for m in turn if not isinstance(m, Ended)]),
+        "request": last_of(User, [m for m in turn.said[:1] if is_question(m, "person")]),
+        "last": turn.last,
+        "reply": turn.reply,
+        "reply_to": turn.question,
+        "signal": turn.signal,
+        "refused": any(made.refused for made in turn.calls),
+        "says_done": turn.says_done,
+        "is_closing_reply": turn.is_closing,
+        "asks_to_close": turn.asks_to_close,
+        "limit": turn.limit,
+        "way_out": turn.way_out,
+        "pending": [made.call for made in turn.open],
+        "edits": sum(note.edited for note in of_type(Verdict, turn.notes)),
+        "started": last_of(Started, turn.notes),
+        "verdict": last_of(Verdict, turn.notes),
+        "unused_verdict": last_of(Verdict, turn.notes[-1:]),
+        "ended": last_of(Ended, turn.said[-1:]),
+        "paused": last_of(Paused, turn.said[-1:]),
+        "answer": turn.answer,
+        "last_words": turn.last_words,
         "checks": (
-            [m for m in turn if isinstance(m, Checked)],
-            checked,
-            [m for m in checked.values() if m.missing is not None],
-            told_missing(turn),
+            of_type(Checked, turn.said),
+            turn.checked,
+            turn.missing,
+            any(is_question(m, "check") for m in turn.since_action),
         ),
         "doubts": tried(messages)[0],
         "running": tried(messages)[1],
         "sources": {
-            str(item.result.number): not item.result.is_error
-            for part in split(messages)
-            for item in answered(part)
-            if item.result.number and not item.thinks
+            str(made.result.number): not made.failed
+            for part in readings(messages)
+            for made in part.answered
+            if made.result.number and made.is_action
         },
-        "stop": stops[0] if stops else None,
+        "stop": next((message for message in turn.said if is_stop(message)), None),
         "replies": said,
         "thoughts": [
-            (text(item.call), how(item, done[:i]), says_continue(item.call))
-            if item.is_thought
-            else (own(item.call), "carried", None)
-            for i, item in enumerate(done)
-            if item.is_thought or own(item.call)
+            (made.text, how(made, done[:i]), says_continue(made.call))
+            if made.is_thought
+            else (own(made.call), "carried", None)
+            for i, made in enumerate(done)
+            if made.is_thought or own(made.call)
         ],
         "actions": did,
-        "asked": Counter(m.kind for m in turn if isinstance(m, User) and m.kind != "person"),
-        "usage": sum((one.usage for one in said), Usage()),
-        "tokens": sum(one.usage.input_tokens + one.usage.output_tokens for one in said),
+        "asked": Counter(m.kind for m in of_type(User, turn.said) if m.kind != "person"),
+        "usage": turn.usage,
+        "tokens": turn.usage.input_tokens + turn.usage.output_tokens,
         "usage_of": {
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
-        "clock": worked[-1][0] if worked else None,
-        "seconds": worked[-1][1] if worked else 0.0,
-        "thoughts_in_a_row": in_a_row(
-            [all(call.name == "think" for call in one.tool_calls) for one in usable]
-        ),
-        "misses": misses(turn),
+        "clock": time_of(turn.stamped[-1]) if turn.stamped else None,
+        "seconds": turn.seconds,
+        "thoughts_in_a_row": turn.thoughts_in_a_row,
+        "misses": turn.misses,
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (
             what(did[-1]) if did else ("", "", ""),
             in_a_row([what(action) == what(did[-1]) for action in did]),
             Counter(map(what, did)),
-            pointed_out(turn),
+            turn.pointed_out,
         ),
     }
-
-
-def behind(
-    messages: Sequence[Message], call: ToolCall, guarded: Set[str] | None = None
-) -> tuple[str, str] | None:
-    """The thought that covers a call without a result. If `guarded` is given, no unguarded tool may
-    be called before it in the same reply.
-    """
-    turn = split(messages)[-1]
-    at, done = last_reply_at(turn), answered(turn)
-    found = covering(turn, call, at, done)
-    beside = {item.call.name for item in done if item.reply_at == at} - {"think"}
-    if guarded is not None and found and found[1] != "carried" and not beside <= guarded:
-        return None
-    return found

@@ -3,39 +3,51 @@
 Rule 1: it is written from the design of the loop, a section at a time. It knows no `Turn`, no
         policy and no plan.
 Rule 2: a rule is a function `(before, message) -> complaints`: may this message follow these? What
-        was before is read anew for each message, so a run may be stopped or paused anywhere.
+        was before is read anew for each message, so a run may be stopped or paused anywhere. The
+        facts, such as which result answers which call, are those of `naive.py`.
 Rule 3: where the design has two readings, both are lawful here, and a comment says so.
 
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property
-from itertools import pairwise
 from math import inf
-from typing import Any, TypeVar
 
+from tests.support.naive import (
+    THINK,
+    WHOLE,
+    Made,
+    Reading,
+    Tried,
+    as_started,
+    bare,
+    behind,
+    call_id_of,
+    is_go_on,
+    is_question,
+    is_stop,
+    of_type,
+    readings,
+    says_continue,
+    tried,
+)
+from tests.support.naive import argument as argument
 from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
-    Force,
     Message,
+    Paused,
     Started,
-    ToolCall,
     ToolResult,
     User,
     Verdict,
 )
 
-WHOLE = ("end_turn", "tool_use", "stop_sequence")
 LAST = ("limit", "budget")  # the questions whose reply is the last one
 MAY_LEAVE_CALLS_OPEN = ("declined", "limit", "budget", "gave_up")
-UNCOUNTED = ("person", "limit", "failed", "stopped")  # refusals that are no fault of the model
 FEWEST_TOKENS = 200  # with money for fewer, the turn closes
-THINK = Force("think")
 Complaints = Iterator[str]
 
 
@@ -83,127 +95,25 @@ class Rules:
     speaks: bool = False
 
 
-@dataclass
-class Made:
-    """A call that a model made, and what came of it."""
-
-    call: ToolCall
-    reply: Assistant
-    reply_at: int
-    notes: list[Started | Verdict] = field(default_factory=list)
-    result: ToolResult | None = None
-    at: float = inf  # the place of its result
-
-    @property
-    def is_action(self) -> bool:
-        return self.call.name != "think"
-
-    @property
-    def refused(self) -> str:
-        if self.result:
-            return self.result.refused
-        return ""
-
-    @property
-    def failed(self) -> bool:
-        return self.result is not None and self.result.is_error
-
-    @property
-    def ran(self) -> bool:
-        return self.is_action and self.result is not None and not self.refused
-
-    @property
-    def may_have_run(self) -> bool:
-        """Only actions are started."""
-        return self.ran or bool(self.starts)
-
-    @property
-    def starts(self) -> list[Started]:
-        return of_type(Started, self.notes)
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return of_type(Verdict, self.notes)
-
-    @property
-    def decision(self) -> str:
-        if self.verdicts:
-            return self.verdicts[-1].decision
-        return ""
-
-    @property
-    def says_something(self) -> bool:
-        """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
-        is_whole = self.reply.stop_reason in WHOLE
-        return is_whole and not is_blank(argument(self.call, "thought"))
-
-
 @dataclass(frozen=True)
-class Before:
+class Before(Reading):
     """The messages of a turn until now, and those before the turn."""
 
-    said: Sequence[Message]
-    earlier: Sequence[Message]
     rules: Rules
-
-    @cached_property
-    def made(self) -> list[Made]:
-        """Every call. A result answers the first open call of its id in the last reply (§5.1.2). A
-        note is about the call that is next.
-        """
-        found: list[Made] = []
-        waiting: list[Made] = []
-        for place, message in enumerate(self.said):
-            if isinstance(message, Assistant):
-                waiting = [Made(call, message, place) for call in message.tool_calls]
-                found += waiting
-            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
-            for made in about:
-                if not isinstance(message, ToolResult):
-                    made.notes.append(message)  # type: ignore[arg-type]
-                    continue
-                made.result = message
-                made.at = place
-                waiting.remove(made)
-        return found
-
-    @cached_property
-    def replies(self) -> list[Assistant]:
-        return of_type(Assistant, self.said)
-
-    @property
-    def reply(self) -> Assistant | None:
-        if self.replies:
-            return self.replies[-1]
-        return None
-
-    @cached_property
-    def reply_at(self) -> int:
-        places = [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
-        if places:
-            return places[-1]
-        return 0
-
-    @cached_property
-    def calls(self) -> list[Made]:
-        """Those of the last reply."""
-        return [made for made in self.made if made.reply_at == self.reply_at]
 
     @property
     def waiting(self) -> list[Made]:
         """The calls of the last reply that have to be answered, and are not yet."""
         if self.reply is None or not is_ordinary(self.reply):
             return []
-        return [made for made in self.calls if made.result is None]
+        return self.open
 
     @property
-    def ran(self) -> list[Made]:
-        return [made for made in self.made if made.ran]
-
-    @cached_property
-    def thoughts(self) -> list[Made]:
-        answered = [made for made in self.made if made.result and not made.is_action]
-        return [made for made in answered if not made.failed]
+    def next_call(self) -> Made | None:
+        """The first of them."""
+        if self.waiting:
+            return self.waiting[0]
+        return None
 
     @property
     def wants_to_leave(self) -> bool | None:
@@ -211,12 +121,6 @@ class Before:
         if self.thoughts:
             return says_continue(self.thoughts[-1].call)
         return None
-
-    @property
-    def since_action(self) -> Sequence[Message]:
-        if self.ran:
-            return self.said[int(self.ran[-1].at) :]
-        return self.said
 
     def kinds(self, messages: Sequence[Message]) -> list[str]:
         """The kinds of what was said in the user's role."""
@@ -234,35 +138,19 @@ class Before:
     @property
     def replied_to(self) -> str:
         """The kind of the message that the last reply answers."""
-        if self.replies:
-            return self.kinds(self.said[: self.reply_at])[-1:].pop()
-        return ""
+        return ["", *self.kinds(self.said[: self.reply_at])][-1]
 
     @property
     def named(self) -> str:
         """The limit that the last reply was told of; empty if none."""
         told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
-        if told:
-            return told[-1]
-        return ""
+        return ["", *told][-1]
 
     @property
-    def just_replied(self) -> Assistant | None:
-        """The last reply, if nothing but checks came after it."""
+    def just_replied(self) -> bool:
+        """Came nothing but checks after the last reply?"""
         after = self.said[self.reply_at + 1 :]
-        if all(isinstance(message, Checked) for message in after):
-            return self.reply
-        return None
-
-    @property
-    def is_signaled(self) -> bool:
-        """§5.1.3: does the last reply say that it is done? All of its calls are answered, none was
-        refused, and its last thought said "false".
-        """
-        thoughts = [made for made in self.thoughts if made.reply_at == self.reply_at]
-        if not thoughts or self.waiting or any(made.refused for made in self.calls):
-            return False
-        return says_continue(thoughts[-1].call) is False
+        return bool(self.replies) and all(isinstance(message, Checked) for message in after)
 
     @property
     def called_nothing(self) -> bool:
@@ -274,115 +162,37 @@ class Before:
         """§5.1.4: does the last reply call no tool, and say something? Two readings: an empty reply
         to the question about its silence means that the text above is the answer.
         """
-        if not self.called_nothing or self.reply is None:
+        if not self.called_nothing:
             return False
         return bool(self.reply.words) or self.replied_to == "silence"
 
     @property
     def missing(self) -> list[Checked] | None:
         """§5.6: what is missing since the last action; None if not every check has run since."""
-        found = {check.name: check for check in of_type(Checked, self.since_action)}
-        if found.keys() != {*self.rules.checks}:
+        if self.checked.keys() != {*self.rules.checks}:
             return None
-        return [check for check in found.values() if check.missing is not None]
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
-        worked = 0.0
-        for last, message in pairwise(self.said):
-            if not isinstance(message, Verdict):
-                worked += max(0.0, time_of(message) - time_of(last))
-        return worked
-
-    @property
-    def read(self) -> int:
-        return sum(reply.usage.input_tokens for reply in self.replies)
-
-    @property
-    def written(self) -> int:
-        return sum(reply.usage.output_tokens for reply in self.replies)
-
-    @property
-    def only_thought(self) -> int:
-        """How many of the last replies only thought. Replies without calls do not count, and those
-        that could not be read neither.
-        """
-        in_a_row = 0
-        for reply in filter(is_ordinary, self.replies):
-            if any(call.name != "think" for call in reply.tool_calls):
-                in_a_row = 0
-            elif reply.tool_calls:
-                in_a_row += 1
-        return in_a_row
-
-
-# What a message says.
-
-
-Said = TypeVar("Said")
-
-
-def of_type(kind: type[Said], messages: Iterable[object]) -> list[Said]:
-    """Those messages, in order. `kind` may be several types in a tuple."""
-    return [message for message in messages if isinstance(message, kind)]
+        return super().missing
 
 
 def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
-    """The turns of a transcript, each as a whole. A person's message begins one."""
-    starts = [place for place, m in enumerate(messages) if is_question(m, "person")]
-    parts = pairwise([*starts, len(messages)])
-    return [Before(messages[start:end], messages[:start], rules) for start, end in parts]
-
-
-def is_question(message: Message, *kinds: str) -> bool:
-    return isinstance(message, User) and message.kind in kinds
+    """The turns of a transcript, each as a whole."""
+    return [Before(turn.said, turn.earlier, rules) for turn in readings(messages)]
 
 
 def is_of_the_kit(message: Message) -> bool:
     return isinstance(message, User) and message.kind != "person"
 
 
-def is_pause(message: Message) -> bool:
-    return type(message).__name__ == "Paused"
-
-
 def is_last(message: Message) -> bool:
     """Does this message stop the turn, or close it at a limit?"""
     if isinstance(message, Ended):
         return message.exit in MAY_LEAVE_CALLS_OPEN
-    return is_pause(message) or is_question(message, *LAST)
+    return isinstance(message, Paused) or is_question(message, *LAST)
 
 
 def is_ordinary(reply: Assistant) -> bool:
     """Do the calls of this reply run? It is whole, and was not asked as a closing one (§5.1.5)."""
     return reply.stop_reason in WHOLE and reply.tool_choice != "none"
-
-
-def call_id_of(message: Message) -> str | None:
-    if isinstance(message, (ToolResult, Started, Verdict)):
-        return message.call_id or None
-    return None
-
-
-def time_of(message: Message) -> float:
-    return datetime.fromisoformat(message.at or "").timestamp()
-
-
-def says_continue(call: ToolCall) -> bool | None:
-    """The exit signal: a bool, or text in any case. None: it cannot be read."""
-    text = str(argument(call, "should_continue")).strip().lower()
-    return {"true": True, "false": False}.get(text)
-
-
-def argument(call: ToolCall, name: str) -> Any:
-    if isinstance(call.arguments, dict):
-        return call.arguments.get(name)
-    return None
-
-
-def is_blank(text: object) -> bool:
-    return not any(char.isalnum() for char in str(text or ""))
 
 
 def number(arguments: object) -> int | None:
@@ -407,13 +217,11 @@ def needs_yes(kind: Kind, n: int) -> bool:
 
 def begins(before: Before, message: Message) -> Made | None:
     """The action that begins to run with this message: its start, or the result if it has none."""
-    made = before.waiting[0] if before.waiting else None
+    made = before.next_call
     if made is None or not made.is_action:
         return None
-    if isinstance(message, Started):
-        return made
     has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
-    if has_run:
+    if has_run or isinstance(message, Started):
         return made
     return None
 
@@ -446,25 +254,15 @@ def no_call_is_dropped(before: Before, message: Message) -> Complaints:
 
 def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
     """§5.1.1, §5.1.3: the model is asked after a message to it, or after results."""
-    if isinstance(message, Assistant) and before.just_replied and before.reply:
+    if isinstance(message, Assistant) and before.just_replied:
         yield "the model was asked again, with nothing new"
 
 
 def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
     """§5.1.5: which replies are asked for with "none"."""
-    if isinstance(message, Assistant) and closes(before) != (message.tool_choice == "none"):
+    closes = before.says_done or before.asks_to_close
+    if isinstance(message, Assistant) and closes != (message.tool_choice == "none"):
         yield f"it was asked with {message.tool_choice!r} after {before.questions}"
-
-
-def closes(before: Before) -> bool:
-    match before.questions[-1:]:
-        case []:
-            return before.is_signaled
-        case ["person"]:
-            return False
-        case ["limit" | "budget" | "answer"]:
-            return True
-    return before.reply is not None and before.reply.tool_choice == "none"
 
 
 def an_end_is_an_end(before: Before, message: Message) -> Complaints:
@@ -479,7 +277,7 @@ def an_end_is_an_end(before: Before, message: Message) -> Complaints:
 
 def a_pause_waits(before: Before, message: Message) -> Complaints:
     """§5.7: after a pause a person decides, or the turn is left for another one."""
-    if not is_pause(before.said[-1]) or isinstance(message, Verdict):
+    if not isinstance(before.said[-1], Paused) or isinstance(message, Verdict):
         return
     if is_question(message, "person"):
         return
@@ -500,7 +298,7 @@ def is_finished_plan(before: Before) -> bool:
         return False
     if reply.dialect not in ("json", "react"):
         return False
-    return before.is_signaled and not any(made.is_action for made in before.calls)
+    return before.says_done and not any(made.is_action for made in before.calls)
 
 
 # §5.1.4 to §5.1.6 The name of the exit.
@@ -522,13 +320,6 @@ def lawful_exits(before: Before) -> set[str]:
     return exits_that_stop(before) | exits_by_reply(before, before.reply)
 
 
-def is_stop(message: Message) -> bool:
-    """Does a person end the turn? A "no" to going on does, a "no" to a call does not."""
-    if not isinstance(message, Verdict):
-        return False
-    return message.decision == "quit" or (message.decision == "no" and not message.call_id)
-
-
 def exits_that_stop(before: Before) -> set[str]:
     """How the turn may end whatever the last reply looks like."""
     stops = set()
@@ -537,7 +328,7 @@ def exits_that_stop(before: Before) -> set[str]:
         stops |= {*LAST}
     if before.rules.fail_fast and any(made.failed for made in before.made):
         stops.add("gave_up")
-    if fruitless(before)[1] >= before.rules.patience or "repeat" in before.asked:
+    if before.misses >= before.rules.patience or "repeat" in before.asked:
         stops.add("gave_up")
     return stops
 
@@ -562,7 +353,7 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
 
 def confirms_its_silence(before: Before) -> bool:
     """§5.1, Silence: asked about it, did the model only think, and say that all is done?"""
-    if not before.is_signaled or before.replied_to != "silence":
+    if not before.says_done or before.replied_to != "silence":
         return False
     return not any(made.is_action for made in before.calls)
 
@@ -580,18 +371,11 @@ def closing_exits(before: Before, reply: Assistant) -> set[str]:
         if "nudge" in before.asked:
             return {"empty"}
         return set()
-    since = before.ran[-1].reply_at if before.ran else 0
-    is_newer = bool(before.thoughts) and before.thoughts[-1].reply_at >= since
-    leaves = is_newer and before.wants_to_leave is False
-    if leaves:
-        return done(before, "signal")
-    return done(before, "silence")
+    return done(before, before.way_out)
 
 
 def done(before: Before, exit: str) -> set[str]:
     """The exit by the checks: they have run since the last action, and nothing is missing."""
-    if not before.rules.checks:
-        return {exit}
     if before.missing is None:
         return set()
     if before.missing:
@@ -607,15 +391,16 @@ def reached_limit(before: Before, more_seconds: float = 0) -> str:
     rules = before.rules
     limits = {
         "replies": len(before.replies) >= rules.max_model_calls - 1,  # one is kept for the close
-        "thoughts": before.only_thought >= 2 * rules.max_thoughts_in_a_row,
+        "thoughts": before.thoughts_in_a_row >= 2 * rules.max_thoughts_in_a_row,
         "calls": no_call_may_run(before, more_seconds),
     }
     if any(limits.values()):
         return "limit"
-    spent = before.read * rules.input_price + before.written * rules.output_price
+    used = before.usage
+    spent = used.input_tokens * rules.input_price + used.output_tokens * rules.output_price
     left = rules.max_cost - spent
     is_poor = left <= 0 or left < FEWEST_TOKENS * rules.output_price
-    if is_poor or before.read + before.written >= rules.max_tokens:
+    if is_poor or used.input_tokens + used.output_tokens >= rules.max_tokens:
         return "budget"
     return ""
 
@@ -668,80 +453,33 @@ def nothing_is_asked_after_the_last_words(before: Before, message: Message) -> C
 # §5.1 Patience, and thoughts in a row.
 
 
-def fruitless(before: Before) -> tuple[int, int]:
-    """How many replies in a row brought nothing: at least, and at most."""
-    least, most = 0, 0
-    for place, message in enumerate(before.said):
-        worth = ""
-        if isinstance(message, Assistant):
-            worth = worth_of(message, [made for made in before.made if made.reply_at == place])
-        elif isinstance(message, Verdict) and not message.call_id:
-            worth = "something"
-        if worth in ("something", "unclear", "perhaps"):
-            least = 0
-        if worth == "something":
-            most = 0
-        least += worth == "nothing"
-        most += worth in ("nothing", "perhaps")
-    return least, most
-
-
-def worth_of(reply: Assistant, calls: Sequence[Made]) -> str:
-    """Did a reply bring something? Thoughts neither count nor reset. Two readings: plain text ends
-    the row, or not.
-    """
-    actions = [made for made in calls if made.is_action]
-    if reply.stop_reason == "malformed":
-        return "nothing"
-    if not is_ordinary(reply) or not calls:
-        return "unclear"
-    if not actions or not actions[-1].result:
-        return "aside"
-    return worth_of_calls(actions)
-
-
-def worth_of_calls(actions: Sequence[Made]) -> str:
-    """Two readings: a reply counts, or not, if a person or a limit refused one of its calls and the
-    others failed. One of such refusals alone ends the row, or not.
-    """
-    counted = [made for made in actions if made.refused not in UNCOUNTED]
-    if not all(made.failed for made in counted):
-        return "something"
-    if not counted:
-        return "unclear"
-    if counted == actions:
-        return "nothing"
-    return "perhaps"
-
-
 def patience_ends(before: Before, message: Message) -> Complaints:
     """§5.1: after `patience` replies in a row that bring nothing, a person is asked, or the run
     gives up. The model is not asked again.
     """
     if before.waiting:
         return
-    least, most = fruitless(before)
+    misses = before.misses
     is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
-    if is_ordinary_question and least >= before.rules.patience and not before.rules.speaks:
-        yield f"{least} replies in a row brought nothing, and one more was asked for"
-    asks_to_go_on = isinstance(message, Verdict) and not message.call_id
-    if asks_to_go_on and most < before.rules.patience and "repeat" not in before.asked:
-        yield f"a person was asked after {most} replies that brought nothing"
+    if is_ordinary_question and misses >= before.rules.patience and not before.rules.speaks:
+        yield f"{misses} replies in a row brought nothing, and one more was asked for"
+    is_due = misses >= before.rules.patience or "repeat" in before.asked
+    if is_go_on(message) and not is_due:
+        yield f"a person was asked after {misses} replies that brought nothing"
 
 
 def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
     """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
-    if not isinstance(message, ToolResult) or message.name != "think":
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or message.name != "think":
         return
-    if not before.waiting:
-        return
-    is_told = f"{before.only_thought} in a row" in message.content
-    is_due = before.only_thought >= before.rules.max_thoughts_in_a_row
-    leaves = says_continue(before.waiting[0].call) is False
+    is_told = f"{before.thoughts_in_a_row} in a row" in message.content
+    is_due = before.thoughts_in_a_row >= before.rules.max_thoughts_in_a_row
+    leaves = says_continue(made.call) is False
     if is_due and not is_told and not leaves and not message.is_error:
-        yield f"{before.only_thought} replies only thought, and nobody said so"
+        yield f"{before.thoughts_in_a_row} replies only thought, and nobody said so"
     if is_told and not is_due:
-        yield f"told after {before.only_thought} replies"
+        yield f"told after {before.thoughts_in_a_row} replies"
 
 
 # §2, §5.1 Questions of the kit.
@@ -805,7 +543,7 @@ def asks_or_ends(before: Before, message: Message) -> bool:
         return False
     if before.named or len(before.replies) >= before.rules.max_model_calls:
         return False
-    return before.reply is not None and before.just_replied is not None
+    return before.just_replied
 
 
 def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
@@ -880,9 +618,10 @@ def repeats_are_told(before: Before, message: Message) -> Complaints:
 
 def a_guarded_call_has_its_thought(before: Before, message: Message) -> Complaints:
     """§5.2: a guarded call runs only if it is covered, and is refused only if it is not."""
-    if not before.waiting or not is_guarded(before, before.waiting[0]):
+    made = before.next_call
+    if made is None or not is_guarded(before, made):
         return
-    covered = is_covered(before, before.waiting[0])
+    covered = is_covered(before, made)
     if begins(before, message) and not covered:
         yield "it ran, and no thought stands behind it"
     if isinstance(message, ToolResult) and message.refused == "gate" and covered:
@@ -895,26 +634,8 @@ def is_guarded(before: Before, made: Made) -> bool:
 
 
 def is_covered(before: Before, call: Made) -> bool:
-    """The rule of the gate, word for word."""
-    if not is_blank(argument(call.call, "thought")):
-        return True
-    thoughts = [made for made in before.thoughts if made.says_something]
-    if not thoughts or has_acted_beside(before):
-        return False
-    since = ran_since(before, thoughts[-1])
-    return all(is_guarded(before, made) and made.reply_at == call.reply_at for made in since)
-
-
-def ran_since(before: Before, thought: Made) -> list[Made]:
-    """The actions that ran between a thought and now, or may have run."""
-    ran = [made for made in before.made if made.may_have_run]
-    return [made for made in ran if thought.at < made.at < inf]
-
-
-def has_acted_beside(before: Before) -> bool:
-    """Does an unguarded action stand before the next call in its own reply, whatever came of it?"""
-    actions = [made for made in before.calls if made.is_action and made.result]
-    return not all(is_guarded(before, made) for made in actions)
+    guarded = {name for name, kind in before.rules.tools.items() if kind.guarded}
+    return behind(before.said, call.call, guarded) is not None
 
 
 def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
@@ -939,7 +660,7 @@ def may_force(before: Before) -> bool:
 def lacks_a_thought(before: Before, calls: Sequence[Made]) -> bool:
     """Did the gate refuse one of these calls, and has nothing been thought since?"""
     refused = [made.at for made in calls if made.refused == "gate"]
-    thought = [made.at for made in before.thoughts if made.says_something]
+    thought = [made.at for made in before.thoughts if made.covers]
     return max(refused, default=-1) > max(thought, default=-1)
 
 
@@ -965,16 +686,16 @@ def may_stop_forcing(before: Before) -> bool:
 
 def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
     """The code of a refusal says the truth."""
-    if not isinstance(message, ToolResult) or not message.refused:
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or not message.refused:
         return
-    if not before.waiting:
-        return
-    made = before.waiting[0]
     reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
     if made.is_action:
         reasons |= lawful_refusals(before, made)
     if message.refused not in reasons:
         yield f"refused as {message.refused!r}; it could be {sorted(reasons)}"
+    if made.starts and not message.in_doubt:
+        yield "it was started, and its refusal does not say that it may have run"
 
 
 def lawful_refusals(before: Before, made: Made) -> set[str]:
@@ -1033,21 +754,26 @@ def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
 
 
 def a_start_is_recorded(before: Before, message: Message) -> Complaints:
-    """§5.5: for a call that changes something, with a key if its tool takes one."""
+    """§5.5: for a call that changes something, with its arguments, and a key if its tool takes
+    one.
+    """
     made = begins(before, message)
     if made is None or not fits(before, made):
         return
     kind = before.rules.tools[made.call.name]
     if kind.changes != isinstance(message, Started):
         yield "a start is recorded for calls that change something, and for no others"
-    if isinstance(message, Started) and kind.keyed != bool(message.key):
-        yield "a start has a key if its tool takes one"
+    if isinstance(message, Started):
+        if kind.keyed != bool(message.key):
+            yield "a start has a key if its tool takes one"
+        gets = what_it_gets(before, made)
+        if number(as_started(message, made.notes, made.call)) != gets:
+            yield f"it gets {gets}, and its start says something else"
 
 
-def shown(before: Before, made: Made) -> int:
+def shown(before: Before, made: Made) -> int | None:
     """The `n` that a person is shown: what a policy of the user makes of what the model wrote."""
     n = number(made.call.arguments)
-    assert n is not None
     return before.rules.edited.get(n, n)
 
 
@@ -1056,18 +782,14 @@ def what_it_gets(before: Before, made: Made) -> int | None:
     said = [v.arguments for v in made.verdicts if v.arguments is not None]
     if said:
         return number(said[-1])
-    if number(made.call.arguments) is not None:
-        return shown(before, made)
-    return None
+    return shown(before, made)
 
 
 def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
     """§5.4: a call whose arguments do not validate is answered with that error."""
-    if not isinstance(message, Verdict) or not message.call_id:
-        return
-    if not before.waiting:
-        return
-    if not fits(before, before.waiting[0]):
+    made = before.next_call
+    is_about_call = isinstance(message, Verdict) and message.call_id
+    if made and is_about_call and not fits(before, made):
         yield "a person was asked about a call that does not fit its tool"
 
 
@@ -1080,11 +802,9 @@ def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
 
 def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
     """§5.4: what a person or a policy changed stands in the result."""
-    if not isinstance(message, ToolResult) or message.refused:
+    made = before.next_call
+    if made is None or not isinstance(message, ToolResult) or message.refused:
         return
-    if not before.waiting:
-        return
-    made = before.waiting[0]
     told = made.call.arguments if message.arguments is None else message.arguments
     if made.is_action and number(told) != what_it_gets(before, made):
         yield f"it ran with {what_it_gets(before, made)}, and the result says {told}"
@@ -1101,55 +821,14 @@ def failing_fast(before: Before, message: Message) -> Complaints:
 # §5.5 The same call.
 
 
-@dataclass
-class FirstTry:
-    """A call that may have happened, with all that repeated it."""
-
-    turn: int
-    key: str
-    n: int | None
-    written: object
-    starts: int = 0
-
-    def is_about(self, turn: "Before", made: Made) -> bool:
-        """The same values, or the same words."""
-        return self.n == what_it_gets(turn, made) or self.written == words(made)
-
-
-def first_tries(before: Before, call: Made) -> list[FirstTry]:
-    """The tries of this call that are not settled, in the whole conversation. One that a person
-    called new is a first try of its own.
+def first_tries(before: Before, call: Made) -> list[Tried]:
+    """The tries of this call that are not settled, in the whole conversation: with the same values,
+    or in the same words.
     """
-    found: list[FirstTry] = []
-    for number_of_turn, turn in enumerate([*turns(before.earlier, before.rules), before]):
-        for made in turn.made:
-            if made.call.name != call.call.name or not made.starts:
-                continue
-            for place, start in enumerate(made.notes):
-                if not isinstance(start, Started):
-                    continue
-                about = [one for one in found if one.is_about(turn, made)]
-                if calls_it_new(made.notes[:place]) or not about:
-                    n = what_it_gets(turn, made)
-                    about = [FirstTry(number_of_turn, start.key, n, words(made))]
-                    found += about
-                about[-1].starts += 1
-                about[-1].turn = number_of_turn
-            if made.result is None or made.result.in_doubt:
-                continue
-            if not made.failed and not made.result.refused:
-                about[-1].starts = 0
-            elif made.result.refused in ("", "invalid"):
-                about[-1].starts -= 1
-            found = [one for one in found if one.starts]
-    return [one for one in found if one.is_about(before, call)]
-
-
-def words(made: Made) -> object:
-    """The arguments as the model wrote them, without a thought that they carry."""
-    if isinstance(made.call.arguments, dict):
-        return {name: value for name, value in made.call.arguments.items() if name != "thought"}
-    return made.call.arguments
+    n = what_it_gets(before, call)
+    found, _ = tried([*before.earlier, *before.said])
+    named = [one for one in found if one.name == call.call.name]
+    return [one for one in named if number(one.ran) == n or one.written == bare(call.call)]
 
 
 def calls_it_new(notes: Sequence[Message]) -> bool:
@@ -1167,7 +846,7 @@ def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> 
         return
     if not message.key:
         yield "it may have happened, and it is repeated without a yes"
-    elif tries[-1].turn < len(turns(before.earlier, before.rules)):
+    elif tries[-1].turn <= len(readings(before.earlier)):
         yield "it may have happened in an earlier turn, and nobody was asked"
 
 
@@ -1194,8 +873,7 @@ def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
     """§5.6: checks run when the model says that it is done, and at a limit."""
     if not isinstance(message, Checked):
         return
-    is_closing = before.reply is not None and before.reply.tool_choice == "none"
-    says_so = before.is_signaled or before.is_silent or is_closing
+    says_so = before.says_done or before.is_silent or before.is_closing
     if not says_so and not reached_limit(before, more_seconds=1):
         yield "checked, although the model did not say that it is done"
 
@@ -1211,7 +889,7 @@ def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> C
 
 
 def may_tell_what_is_missing(before: Before) -> bool:
-    if before.reply is None or before.reply.tool_choice == "none":
+    if before.reply is None or before.is_closing:
         return False
     is_told = "check" in before.kinds(before.since_action)
     return not is_told and before.asked.count("check") < 2
@@ -1327,12 +1005,11 @@ def what_ran_was_next(messages: Sequence[Message], rules: Rules, ran: Sequence[R
         if calls != [(row.name, row.n)]:
             found.append(f"what_ran_was_next [{row.place}]: {row.name}({row.n}), not {calls}")
         kind = rules.tools[row.name]
-        is_recorded = kind.keyed or not (kind.read_only or kind.idempotent)
         start = messages[row.place - 1]
-        if is_recorded and (not isinstance(start, Started) or start.key != row.key):
+        if kind.changes and (not isinstance(start, Started) or start.key != row.key):
             found.append(f"what_ran_was_next [{row.place}]: {row.name} ran without its start")
         for result in of_type(ToolResult, messages[row.place : row.place + 1]):
-            in_doubt = is_recorded and row.fault in ("raise", "late")
+            in_doubt = kind.changes and row.fault in ("raise", "late")
             if (result.is_error, result.in_doubt) != (row.fault != "ok", in_doubt):
                 found.append(f"what_ran_was_next [{row.place}]: {row.fault}, and {result}")
     results = sum(len(turn.ran) for turn in turns(messages, rules))

@@ -27,14 +27,15 @@ class InPieces(ScriptedModel):
             yield event
 
 
+async def gathered(events: AsyncIterator[Any]) -> list[Any]:
+    """All events of a stream."""
+    return [event async for event in events]
+
+
 def four_ways(model: Model, request: Request) -> tuple[Assistant, list[Any]]:
     """The reply and its Deltas. They have to be the same in all four ways."""
-
-    async def streamed() -> list[Delta | Assistant]:
-        return [event async for event in model.astream(request)]
-
     *deltas, last = model.stream(request)
-    assert [*deltas, last] == asyncio.run(streamed())
+    assert [*deltas, last] == asyncio.run(gathered(model.astream(request)))
     reply = model.complete(request)
     assert reply == last == asyncio.run(model.acomplete(request))
     return reply, deltas

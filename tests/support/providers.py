@@ -16,6 +16,7 @@ from tests.servers.gemini import GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
+from tests.support.pieces import gathered
 from think_agent import Agent, Assistant, Model, ModelError, Outcome, Request, User, connect
 from think_agent.providers.provider import Provider
 
@@ -59,15 +60,11 @@ def model_of(provider: str, server: ProviderServer, model: str = "", **options: 
     return connect(spec, **{"base_url": url, "timeout": 20, **usual, **options})
 
 
-async def _last(model: Model, request: Request) -> Any:
-    return [event async for event in model.astream(request)][-1]
-
-
 ASK: dict[str, Callable[[Model, Request], Assistant]] = {
     "plain": lambda model, request: model.complete(request),
     "async": lambda model, request: asyncio.run(model.acomplete(request)),
     "streamed": lambda model, request: list(model.stream(request))[-1],
-    "async streamed": lambda model, request: asyncio.run(_last(model, request)),
+    "async streamed": lambda model, request: asyncio.run(gathered(model.astream(request)))[-1],
 }
 HELLO = Request([User("Hello")])
 every_provider = pytest.mark.parametrize("provider", SPEAKS)
@@ -169,10 +166,7 @@ def run_streamed(agent: Agent, text: str, transcript=()) -> Outcome:
 
 
 def run_astreamed(agent: Agent, text: str, transcript=()) -> Outcome:
-    async def last():
-        return [event async for event in agent.astream(text, transcript=transcript)][-1]
-
-    return asyncio.run(last())
+    return asyncio.run(gathered(agent.astream(text, transcript=transcript)))[-1]
 
 
 WAYS = [run_plain, run_async, run_streamed, run_astreamed]

@@ -3,8 +3,8 @@
     tests/data/recorded/bodies/PROTOCOL-DIALECT.json   the request bodies of one talk, one a line
 
 `tests/core/test_recorded.py` holds today's code against them. A change of how the code is arranged
-changes none of it. `python -m tests.support.recording --write` records the bodies anew: run it only
-when they are meant to change (a prompt, a schema, a newer SDK), and read the diff.
+changes none of it. `python -m tests.support.recording` records the bodies anew: run it only when
+they are meant to change (a prompt, a schema, a newer SDK), and read the diff.
 
 Rule 1: nothing in a recording is random or of the day: the shop has a date, the clock counts
         seconds, and no header or port is kept.
@@ -12,7 +12,6 @@ Rule 2: order counts, of keys too: a provider's prompt cache knows a request by 
 Rule 3: only names that stay are used, and all are imported here, so that code may move.
 """
 
-import argparse
 import itertools
 import json
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from demos.refund import offline
 from demos.refund.dialects import speaking
 from demos.refund.offline import MANAGER_PRESENT
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.servers import ProviderServer, serve
+from tests.servers import serve
 from tests.support.providers import SPEAKS, model_of, run_plain, run_streamed
 from think_agent import Agent, AskHuman, Model, Request
 from think_agent.dialects.json_plan import json_plan
@@ -95,7 +94,7 @@ def talked(protocol: str, dialect: str, way: str) -> list[str]:
     shop = Shop(today=TODAY, manager=True)
     transcript: Sequence[Message] = ()
     with serve(SPEAKS[protocol][0](), offline.reply) as server:
-        model = spoken(recorded_model(protocol, server), dialect)
+        model = spoken(model_of(protocol, server, MODELS.get(protocol, "")), dialect)
         for said, script, force in TALK:
             server.brain = speaking(script, dialect)
             settings = {"instructions": POLICY, "approve": changed_by_ada}
@@ -106,11 +105,6 @@ def talked(protocol: str, dialect: str, way: str) -> list[str]:
     decided = [(row.order_id[-1], row.decision) for row in shop.decisions()]
     assert decided == [("1", "approve"), ("2", "deny"), ("4", "escalate")]
     return [line(body) for body in server.requests]
-
-
-def recorded_model(protocol: str, server: ProviderServer) -> Model:
-    """The adapter for a protocol, at the server."""
-    return model_of(protocol, server, MODELS.get(protocol, ""))
 
 
 def spoken(model: Model, dialect: str) -> Model:
@@ -168,9 +162,6 @@ def bodies_file(protocol: str, dialect: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.recording")
-    parser.add_argument("--write", action="store_true", required=True, help="record anew")
-    parser.parse_args()
     for protocol, dialect in itertools.product(SPEAKS, DIALECTS):
         lines = [talked(protocol, dialect, way) for way in WAYS]
         bodies_file(protocol, dialect).write_text(written_bodies(*lines), encoding="utf-8")

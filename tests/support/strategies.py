@@ -7,7 +7,7 @@ gets the same reply, in a plain run, streamed or resumed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from hypothesis import strategies as st
 
@@ -16,6 +16,7 @@ from think_agent.messages import (
     Assistant,
     Checked,
     Ended,
+    Kind,
     Paused,
     Started,
     ToolCall,
@@ -69,18 +70,7 @@ replies = st.builds(
 )
 scripts = st.lists(replies, min_size=1, max_size=5)
 
-kinds = [
-    "person",
-    "nudge",
-    "silence",
-    "format",
-    "repeat",
-    "check",
-    "answer",
-    "limit",
-    "budget",
-    "policy",
-]
+kinds = get_args(Kind)
 users = st.builds(User, texts, kind=st.sampled_from(kinds), at=times)
 codes = st.sampled_from(["", "gate", "limit", "person", "failed", "invalid", "text", "doubt"])
 given = st.none() | objects
@@ -94,12 +84,13 @@ verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, flags,
 checks = st.builds(Checked, texts, st.none() | texts, times)
 exits = st.sampled_from(["signal", "silence", "unmet", "limit", "truncated", "gave_up"])
 ends = st.builds(Ended, exits, texts, times)
+enforced = st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None])
 assistants = st.builds(
     replace,
     replies,
     model=texts,
     provider=texts,
-    enforced=st.sampled_from(["tool_choice", "schema", "prompt", "ignored", None]),
+    enforced=enforced,
     tool_choice=tool_choices,
     at=times,
 )

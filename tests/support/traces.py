@@ -118,8 +118,13 @@ class Replay:
             return result
 
         shape = {"type": "object", "properties": {}}
-        guards = {"function": function, "think_first": think_first}
-        return Tool(name=name, description=name, parameters=shape, **guards)
+        return Tool(
+            name=name,
+            description=name,
+            parameters=shape,
+            function=function,
+            think_first=think_first,
+        )
 
 
 def writes(name: str) -> bool:
