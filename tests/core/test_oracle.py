@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import oracle
+from tests.support import naive, oracle
 from tests.support.agents import taking_n
 from tests.support.oracle import Kind, Rules, judge
 from think_agent import (
@@ -299,7 +299,7 @@ def written(reply: Assistant, dialect: str, request: Request) -> Assistant:
     acts = list(reply.tool_calls)
     thoughts = [acts.pop(acts.index(item)) for item in reply.tool_calls if item.name == "think"]
     del acts[1:]  # one action a reply
-    notes = " ".join([str(oracle.argument(thought, "thought")) for thought in thoughts])
+    notes = " ".join([str(naive.argument(thought, "thought")) for thought in thoughts])
     leaves = oracle.says_continue(thoughts[-1]) is False if thoughts else False
     text = as_react(notes, acts, reply.text, leaves)
     if dialect == "json" and request.tool_choice == "none":

@@ -626,7 +626,7 @@ def test_a_setting_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path
     config.write_text("[think_agent]\ntrials = 3\n")
     flags = ["ORD-001", "--html", "~/page.html", "--config", str(config)]
     done = run_offline(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"wrote {tmp_path}/page.html\n")
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 

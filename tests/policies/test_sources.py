@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from pydantic import BaseModel
 
-from tests.audit.test_audit import steps, text_in, to_text
+from tests.audit.forms import steps, text_in, to_text
 from tests.support.agents import agent, by_place, kit_said, results
 from tests.support.providers import WAYS
 from think_agent import Agent, Assistant, Outcome, Request, ScriptedModel, Source, tool

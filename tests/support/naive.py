@@ -444,11 +444,6 @@ def waiting(turn: Sequence[Message]) -> list[ToolCall]:
     return [made.call for made in Reading(turn, ()).open]
 
 
-def since_last(turn: Sequence[Message], *kinds: type) -> list[Message]:
-    """The messages after the last one of these kinds."""
-    return list(takewhile(lambda m: not isinstance(m, kinds), reversed(turn)))[::-1]
-
-
 def in_a_row(items: Sequence[bool]) -> int:
     """How many of the last are true."""
     return len(list(takewhile(bool, reversed(items))))

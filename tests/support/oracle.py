@@ -32,7 +32,6 @@ from tests.support.naive import (
     says_continue,
     tried,
 )
-from tests.support.naive import argument as argument
 from think_agent.messages import (
     Assistant,
     Checked,

@@ -99,7 +99,7 @@ def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> E
             passed.append(policy.__name__)
         else:
             planned.append((policy.__name__, _in_words(changed), _purpose(policy)))
-        step = changed  # also if it is equal: `received` is not compared
+        step = changed  # also if it is equal: what policies have found out is not compared
     lines = [line for message in came for line in words.lines(message)]
     remark = ""
     if came and not _fits(step, came[-1]):
