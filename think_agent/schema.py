@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Change = Callable[[Json], Json]
 # The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
+# (The name is in quotes, because pydantic loads its models late.)
 Fitted = Union["pydantic.BaseModel", Json]
 NULL: Json = {"type": "null"}
 BY_NAME = ("properties", "patternProperties")  # keywords whose value maps names to schemas

@@ -10,7 +10,7 @@ Rule 3: if async code is called from sync code, it runs on one event loop in the
 """
 
 import inspect
-from _thread import allocate_lock
+from _thread import allocate_lock  # threading.Lock, for which threading need not be loaded
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 

@@ -9,6 +9,7 @@ from tests.support.traces import needs_traces, recorded
 from think_agent import Agent, CallModel, Done, Refuse, ScriptedModel, tool
 from think_agent.audit import backtest
 from think_agent.messages import Ended, ToolResult
+from think_agent.policies.doubt import doubt
 from think_agent.policies.gate import gate
 from think_agent.policies.silence import confirm_silence
 from think_agent.testing import call, think
@@ -43,6 +44,25 @@ def test_it_says_where_a_policy_would_have_stepped_in_and_what_it_would_have_don
     assert (run, type(step), step.say.kind) == (3, CallModel, "silence")
     assert isinstance(runs[run][place], Ended)
     assert backtest(lambda step, turn: step, runs) == []
+
+
+def test_doubt_alone_knows_a_call_by_its_words():
+    """No policy before it has validated the calls, and one of them is of no tool."""
+
+    @tool
+    def order(cents: int) -> str:
+        """Order."""
+        raise ConnectionError("no answer")
+
+    model = ScriptedModel([(call("order", cents=1), call("fly")), call("order", cents=1), "Hm."])
+    run = Agent(model, [order]).run("Order").transcript
+    found = backtest(doubt({"order": order}, ask=False), [run])
+    refused = [m for m in run if isinstance(m, ToolResult) and m.refused == "doubt"]
+    assert len(refused) == 1  # then, too: so it would do nothing else
+    assert found == []
+    allowed = [m for m in run if m not in refused]
+    [(_, _, step)] = backtest(doubt({"order": order}, ask=False), [allowed])
+    assert (type(step), step.code) == (Refuse, "doubt")
 
 
 def test_the_end_of_an_open_turn_is_a_step_too():

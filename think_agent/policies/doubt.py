@@ -36,10 +36,11 @@ def doubt(tools: Mapping[str, Tool], *, ask: bool) -> Policy:
     def repeat_first_try(step: Step, turn: Turn) -> Step:
         if not is_action(step):
             return step
-        tool = tools[step.call.name]
-        if not tool.records_start or step.fitted is None:  # rule 1
+        tool = tools.get(step.call.name)
+        if tool is None or not tool.records_start:  # rule 1
             return step
-        step = replace(step, same=digest(tool, step.fitted))
+        if step.fitted is not None:  # else only the same words are the same call
+            step = replace(step, same=digest(tool, step.fitted))
         first = _first_try(step, turn)
         if first is None:
             return step
