@@ -22,7 +22,7 @@ from tests.support.sizes import ROOT
 
 OFFLINE = {"model": "offline:stand-in"}
 SERVER = """
-import sys, time
+import socket, sys, time
 from contextlib import contextmanager
 from pathlib import Path
 import uvicorn
@@ -39,7 +39,11 @@ class SlowShop(Shop):
 
 folder, port, slow, pace = Path(sys.argv[1]), int(sys.argv[2]), *map(float, sys.argv[3:])
 shop = SlowShop(str(folder / "shop.db"), manager=True)
-uvicorn.run(make_app(folder, shop, pace=pace), port=port, log_level="error")
+config = uvicorn.Config(make_app(folder, shop, pace=pace), log_level="error")
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("127.0.0.1", port))
+uvicorn.Server(config).run(sockets=[listener])
 """
 
 
@@ -48,9 +52,11 @@ class WebDesk:
 
     def __init__(self, folder: Path, slow: float = 0.0, pace: float = 0.0) -> None:
         self.folder, self.speed = folder, [str(slow), str(pace)]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        # Bound until the end, and never listening: no other process is given this port.
+        self.kept = socket.socket()
+        self.kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.kept.bind(("127.0.0.1", 0))
+        self.port = self.kept.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, headers={"origin": self.url}, timeout=30)
         self.start()
@@ -106,6 +112,7 @@ def web_desk(folder: Path, **speed: float) -> Iterator[WebDesk]:
         yield desk
     finally:
         desk.client.close()
+        desk.kept.close()
         if desk.server.poll() is None:
             desk.kill()
 
