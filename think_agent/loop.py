@@ -31,7 +31,7 @@ class CallModel:
     say: User | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Retry:
     """The step repeats an earlier try that may have happened (`policies/doubt.py`). `step.call` has
     the arguments of that try, `key` is its idempotency key. `as_new`: the call as it would run if
