@@ -1,4 +1,4 @@
-"""The wording for what happened in a run, shared by the console, the audit and the spans.
+"""The wording for what happened in a run, shared by the console and the audit.
 
 Rule 1: programs compare codes (`exit="limit"`). The text for people is only here.
 Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
