@@ -61,7 +61,7 @@ NAMES = {
 # By the names of Measures.
 AT_MOST: dict[str, dict[str, float]] = {
     "the package": {
-        "tokens": 83_000,
+        "tokens": 84_500,
         "hidden": 35,
         "big": 12,
         "crowded": 1.2,
@@ -70,9 +70,9 @@ AT_MOST: dict[str, dict[str, float]] = {
         "longest": LONGEST,
     },
     "the core": {
-        "tokens": 24_500,
+        "tokens": 25_900,
         "hidden": 34,
-        "big": 5,
+        "big": 7,
         "crowded": 1.0,
         "if_else": 8,
         "tricks": 4,
@@ -80,7 +80,7 @@ AT_MOST: dict[str, dict[str, float]] = {
     },
     "the first hour": {
         "tokens": 7_200,
-        "hidden": 30,
+        "hidden": 31,
         "big": 1,
         "crowded": 1.0,
         "if_else": 6,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -29,8 +30,8 @@ from typing import Generic, Literal, get_args
 
 from . import tools as toolbox
 from .errors import TranscriptError
-from .loop import AskHuman, Policy, Step, plan
-from .messages import CARRIED, THINK_NAME, Json, Message, User, Verdict
+from .loop import AskHuman, CallModel, Policy, Step, plan
+from .messages import THINK_NAME, Json, Message, User, Verdict
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -44,16 +45,18 @@ from .policies import (
     gate,
     limits,
     patience,
+    repeats,
     silence,
     text,
 )
-from .policies.answer import NUMBERED, TypedAnswer, keep_answer
+from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
+from .policies.validation import validation
 from .policies.yours import yours
 from .running import Asked, Decision, Event, Perform, Run, RunCheck, Said
 from .streaming import Notice
 from .text import well_formed
-from .think import THINK, THOUGHT, has_signal
+from .think import THINK, carrying, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
@@ -92,7 +95,7 @@ class Agent(Generic[Data]):
     - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that it
       is time to act; after twice as many, the turn is closed. `max_result_chars`: longer tool
       results are cut, and a note says how much.
-    - `patience`: after this many replies in a row that brought nothing (`misses.py`) a person is
+    - `patience`: after this many replies in a row that brought nothing a person is
       asked, or the run gives up. `max_repeats`: after the same action had the same result this
       often, the model is told.
     - `on_tool_error`: what to do if a tool raises. `"tell_model"` and nothing else; `"fail_fast"`
@@ -158,7 +161,6 @@ class Agent(Generic[Data]):
         self.limits = limits.Limits(
             model=model.model,
             prices=prices or {},
-            checks=tuple(self._checks),
             model_calls=limits.bound("max_model_calls", max_model_calls),
             actions=limits.bound("max_actions", max_actions),
             seconds=limits.bound("max_seconds", max_seconds),
@@ -184,35 +186,38 @@ class Agent(Generic[Data]):
         can_ask = self._approve is not None
         can_think = self.think is not None
         tools = self.tools
+        names = tuple(self._checks)
         confirms = silence.confirm_silence(
             can_think=self._can_signal, can_act=bool(tools), always=self._silence == "ask"
         )
-        return [
+        listed: list[Policy | None] = [
             # Is the turn really over, is it true that all is done, and does the answer fit?
-            _only_if(self.answer is None, keep_answer),
-            _only_if(self._silence != "accept", confirms),
-            done_when.done_when(self.limits.checks),
-            self.answer.ask_for_answer if self.answer else forcing.as_planned,
+            None if self.answer else keep_answer,
+            None if self._silence == "accept" else confirms,
+            done_when.done_when(names),
+            self.answer.ask_for_answer if self.answer else None,
             patience.ask_for_format,  # a reply that cannot be read is not judged
             forcing.force(self._force if can_think else "never"),
             gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
             forcing.stop_asking,  # if force is ignored, the two before it must not force any more
-            _only_if(self._on_tool_error == "fail_fast", patience.fail_fast),
+            patience.fail_fast if self._on_tool_error == "fail_fast" else None,
             patience.patience(self._patience, ask=can_ask),
-            patience.no_repeats(tools, self._max_repeats),
-            _only_if(not can_ask, text.text(tools)),
-            approval.validation(tools),  # your own policies see only calls that fit
-            *[yours(policy) for policy in self._policies],
+            repeats.no_repeats(tools, self._max_repeats),
+            None if can_ask else text.text(tools),
+            validation(tools),  # your own policies see only calls that fit
+            *[yours(policy, tools) for policy in self._policies],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
-            approval.as_decided,  # the next three judge the arguments that will run
-            approval.validation(tools),  # nobody is asked about a call that does not fit
+            done_when.check_at_limit(names),
+            self.limits.bound_step,
+            self.answer.ask_for_form if self.answer else None,
+            approval.as_decided(tools),  # the next two judge the arguments that will run
             doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
-            approval.validation(tools),  # it may have had other arguments
             approval.approval(tools),  # last, so that the approved call is the one that runs
             approval.declined,  # from here on policies only end a turn
             self.limits.name_limit,
-            _only_if(not can_ask, approval.pause_for_a_person),
+            None if can_ask else approval.pause_for_a_person,
         ]
+        return [policy for policy in listed if policy]
 
     def run(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
@@ -282,6 +287,34 @@ class Agent(Generic[Data]):
         """A new idempotency key. An engine that records steps overrides this."""
         return os.urandom(16).hex()
 
+    def request(self, step: CallModel, turn: Turn) -> Request:
+        """What the model is asked for this step."""
+        shown = turn.history.recent(self.keep_turns)
+        left_out = tuple(turn.history.spoken[: -len(shown)])
+        return Request(
+            with_numbers(shown, turn),
+            self.shown,
+            tool_choice=step.tool_choice,
+            system=self.instructions,
+            output_schema=step.output_schema,
+            deadline=time.monotonic() + step.seconds,
+            max_output_tokens=step.max_output_tokens,
+            left_out=left_out,
+        )
+
+    def stamped(self, message: Message, turn: Turn) -> Message:
+        """A message as it is recorded, with the time."""
+        if self.answer:
+            message = self.answer.numbered(message, turn)
+        if message.at is None:
+            message = replace(message, at=self.now())
+        return message
+
+    def finished(self, outcome: Outcome, turn: Turn) -> Outcome:
+        """The outcome of a run, with the answer as an object, and the cost."""
+        data = self.answer.data_of(outcome, turn) if self.answer else None
+        return replace(outcome, data=data, cost=self.limits.cost_of(turn))
+
     def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
         """Do one thing that a run asks for. Gives the resulting message, and everything else that
         a watcher may see. An engine that records steps overrides this.
@@ -298,7 +331,7 @@ class Agent(Generic[Data]):
                 answer = self._approve(asked)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield approval.verdict(answer, asked)
+                yield asked.answered(answer)
 
     async def aperform(
         self, asked: Asked, *, streamed: bool = False
@@ -318,13 +351,13 @@ class Agent(Generic[Data]):
                 answer = self._approve(asked)
                 if inspect.isawaitable(answer):
                     answer = await answer
-                yield approval.verdict(answer, asked)
+                yield asked.answered(answer)
 
     def _work(self, asked: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to be run, and how many seconds it may take."""
         if isinstance(asked, RunCheck):
             return partial(self._checks[asked.name], asked.turn), self._check_timeout
-        return toolbox.bound(self.tools, asked.call, asked.key)
+        return toolbox.bound(self.tools, asked.call, asked.key, asked.fitted)
 
     def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
@@ -385,7 +418,7 @@ class Agent(Generic[Data]):
         return {
             "model": f"{self.model.name}:{self.model.model}",
             "instructions": self.instructions,
-            "tools": [_described(tool) for tool in self.shown],
+            "tools": [toolbox.described(tool) for tool in self.shown],
         }
 
 
@@ -429,10 +462,6 @@ async def _alast(run: Run, on_event: OnEvent) -> Outcome:
     return event
 
 
-def _only_if(condition: bool, policy: Policy) -> Policy:
-    return policy if condition else forcing.as_planned
-
-
 def _watch(on_event: Callable[[Event], object], event: Event) -> None:
     result = on_event(event)
     if inspect.iscoroutine(result):
@@ -447,26 +476,6 @@ def _shown(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool
         shown.append(think)
     for tool in tools:
         if carry and tool.think_first:
-            tool = _carrying(tool)
+            tool = carrying(tool)
         shown.append(tool)
     return tuple(shown)
-
-
-def _carrying(tool: Tool) -> Tool:
-    """The tool as it is shown to a model that has to put its thought into the call."""
-    properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
-    required = [CARRIED, *tool.parameters.get("required", ())]
-    parameters = {**tool.parameters, "properties": properties, "required": required}
-    return replace(tool, parameters=parameters, carries=True)
-
-
-def _described(tool: Tool) -> Json:
-    """A tool as it is in the first line of a transcript. What is not set is left out."""
-    described: Json = {}
-    for name in ("name", "description", "parameters", *toolbox.GUARDS):
-        value = getattr(tool, name)
-        if value:
-            described[name] = value
-    if tool.needs_approval:
-        described["needs_approval"] = True
-    return described

@@ -15,49 +15,85 @@ Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeGuard
 
-from .messages import THINK_NAME, Assistant, Exit, Json, Message, ToolCall, ToolChoice, User
+from .messages import (
+    THINK_NAME,
+    Assistant,
+    Exit,
+    Json,
+    Message,
+    ToolCall,
+    ToolChoice,
+    User,
+    Verdict,
+)
 from .schema import Fitted, dumped
+from .text import well_formed
 from .turn import Turn
 
 
 @dataclass(frozen=True)
 class CallModel:
-    """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
+    """Ask the model. `say` is a message from the kit, which goes into the transcript first. The
+    other three are bounds of the reply (`Request`): at most so many tokens and seconds, and a
+    schema. The transcript decides these, so they are not compared.
+    """
 
     tool_choice: ToolChoice = "auto"
     say: User | None = None
+    max_output_tokens: int | None = field(default=None, compare=False)
+    seconds: float = field(default=inf, compare=False)
+    output_schema: Json | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass
-class Retry:
-    """The step repeats an earlier try that may have happened (`policies/doubt.py`). `step.call` has
-    the arguments of that try, `key` is its idempotency key. `as_new`: the call as it would run if
-    it were a new one. `is_asked`: a person has to decide.
+@dataclass(frozen=True)
+class Fit:
+    """The arguments of a call, validated: `values` has them in the types of its tool."""
+
+    call: ToolCall
+    values: Fitted
+
+    def is_of(self, call: ToolCall) -> bool:
+        """Is this what `call` says? Not if somebody has put other arguments into it."""
+        return call.name == self.call.name and call.arguments is self.call.arguments
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Was a call tried before? `same` is a digest of what makes two calls the same. If an earlier
+    try may have happened, the call repeats that one with its idempotency key, `key`. `as_new` is
+    then the call as it would run if it were a new one.
     """
 
-    key: str
-    as_new: ToolCall
-    is_asked: bool
+    same: str = ""
+    key: str = ""
+    as_new: ToolCall | None = None
 
 
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. Some policies add what they find out. `planned`: the call as it was before a person
-    decided. `fitted`: the arguments of the call `validated`, in the types of its tool. `same`: a
-    digest of what makes two calls the same. `retry`: the call repeats an earlier one. The
-    transcript decides these five, so they are not compared.
+    runs. `fit`: the arguments, validated (read them as `fitted`). `tried`: what is known of earlier
+    tries. `remark`: what the model reads with the result, such as why other arguments ran than it
+    wrote. The transcript decides these three, so they are not compared.
     """
 
     call: ToolCall
-    planned: ToolCall | None = field(default=None, compare=False)
-    fitted: Fitted | None = field(default=None, compare=False, repr=False)
-    validated: ToolCall | None = field(default=None, compare=False)
-    same: str = field(default="", compare=False)
-    retry: Retry | None = field(default=None, compare=False)
+    fit: Fit | None = field(default=None, compare=False, repr=False)
+    tried: Tried = field(default=Tried(), compare=False)
+    remark: str = field(default="", compare=False)
+
+    @property
+    def fitted(self) -> Fitted | None:
+        """The arguments in the types of the tool, with which its function will be called. None if
+        nobody has validated them as they are now.
+        """
+        if self.fit is None or not self.fit.is_of(self.call):
+            return None
+        return self.fit.values
 
     @property
     def received(self) -> Json | None:
@@ -72,12 +108,13 @@ class CallTool:
 @dataclass(frozen=True)
 class Refuse:
     """Answer this call with an error instead of running it. The model reads `reason`. Programs read
-    `code` (`ToolResult.refused`).
+    `code` (`ToolResult.refused`). Whoever watches the run reads `notice`.
     """
 
     call: ToolCall
     code: str
     reason: str
+    notice: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -102,12 +139,43 @@ class AskHuman:
         """The id of `call`; empty if there is none."""
         return self.call.id if self.call else ""
 
+    def answered(self, answer: Verdict | bool) -> Verdict:
+        """The person's answer as a message. It says to which call, and with which arguments. Raises
+        TypeError if the answer does not fit the question.
+        """
+        if isinstance(answer, bool):
+            answer = Verdict("yes" if answer else "no")
+        if not isinstance(answer, Verdict) or answer.call_id not in ("", self.call_id):
+            kind = type(answer).__name__
+            raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
+        answer = replace(answer, call_id=self.call_id, reason=well_formed(answer.reason))
+        if self.call is None or answer.decision != "yes":
+            return replace(answer, new=False)
+        if answer.new and self.as_new:
+            return self._yes(answer, self.as_new)
+        return self._yes(replace(answer, new=False), self.call)
+
+    def _yes(self, answer: Verdict, call: ToolCall) -> Verdict:
+        """A yes to `call`, or to the arguments that the person put in. It says to what."""
+        assert isinstance(call.arguments, dict)  # other arguments are refused before the question
+        arguments = answer.arguments
+        if arguments is None:
+            arguments = call.arguments
+        edited = arguments != call.arguments
+        if edited and self.as_new:
+            problem = "say yes, no, or new=True, without arguments"
+            raise TypeError(f"this call may have happened: {problem}")
+        return replace(answer, arguments=arguments, edited=edited)
+
 
 @dataclass(frozen=True)
 class Check:
-    """Run the checks with these names: is what the model said true?"""
+    """Run the checks with these names: is what the model said true? `at_limit`: the turn has to end
+    now, whether they can be run or not.
+    """
 
     names: tuple[str, ...]
+    at_limit: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

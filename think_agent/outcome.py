@@ -63,7 +63,8 @@ class Outcome(Generic[Data]):
     @property
     def checks(self) -> tuple[Checked, ...]:
         """The results of the checks, in order (`Agent(done_when=…)`)."""
-        return tuple(self.turn.checks.results)
+        said = [message for message, _ in self.turn.log.entries]
+        return tuple(message for message in said if isinstance(message, Checked))
 
     @property
     def cause(self) -> str:

@@ -9,8 +9,8 @@ Rule 2: the reply says what was asked of it, and whether it obeyed. That is judg
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .messages import Assistant, Enforced, ToolCall, ToolChoice
-from .policies.forcing import honored, not_honored
+from .history import MOST_IGNORED
+from .messages import Assistant, Enforced, Force, ToolCall, ToolChoice
 from .turn import Turn
 
 
@@ -62,3 +62,33 @@ def notices(reply: Assistant, turn: Turn) -> Iterator[str]:
         yield reply.notice
     if reply.is_usable and not honored(reply.tool_choice, reply):
         yield not_honored(reply.tool_choice, reply, turn.history.ignored)
+
+
+def honored(choice: ToolChoice, reply: Assistant) -> bool:
+    """Does `reply` do what the tool choice asked?"""
+    called = [call.name for call in reply.tool_calls]
+    match choice:
+        case Force(name=name):
+            return name in called
+        case "required":
+            return bool(called)
+        case "none":
+            return not called
+    return True
+
+
+def not_honored(choice: ToolChoice, reply: Assistant, ignored: int) -> str:
+    """What a watcher should know about a reply that did not do what its tool choice asked.
+    `ignored`: how many in a row ignored theirs, with this one.
+    """
+    if choice == "none":
+        return f"{reply.model} called tools in its final reply; they were not run."
+    asked = "call a tool"
+    if isinstance(choice, Force):
+        asked = f"call {choice.name}"
+    if reply.enforced == "prompt":
+        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
+    told = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
+    if ignored == MOST_IGNORED:
+        told += " From now on it is not asked any more."
+    return told

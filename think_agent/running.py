@@ -9,13 +9,12 @@ to do, and is sent the message that came of it:
 
 Rule 1: `events` and `aevents` hand that to the agent (`Agent.perform` in `agent.py`). They differ
         in `async` alone.
-Rule 2: what came is recorded, and yielded as it was recorded, before anything else is done.
-Rule 3: what depends on the moment (a time stamp, a key, a deadline) is added here.
+Rule 2: whatever was asked for, what `work` yields next is the message that came, as recorded.
+Rule 3: what depends on the moment (a time stamp, a key, a deadline) is added when a step is done.
 Rule 4: before a call that must not be lost (`Tool.records_start`) come `Started` and a flush, and
         after it another flush.
 """
 
-import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,6 @@ from .loop import (
     Done,
     Policy,
     Refuse,
-    Retry,
     Step,
     plan,
 )
@@ -40,42 +38,38 @@ from .messages import (
     Ended,
     Message,
     Paused,
-    Spoken,
     Started,
     ToolCall,
-    ToolChoice,
     ToolResult,
     User,
     Verdict,
 )
 from .model import Request
 from .outcome import Outcome
-from .policies import approval
-from .policies.answer import TypedAnswer
-from .policies.doubt import DECLARE
-from .policies.limits import Limits
 from .received import notices, received
+from .schema import Fitted
 from .streaming import Delta, Notice
 from .text import json_text
 from .think import acknowledge, bare
-from .tools import MAY_HAVE_HAPPENED, STARTED_BEFORE, ModelMistake, Tool, signature
+from .tools import MAY_HAVE_HAPPENED, STARTED_BEFORE, Tool, signature
 from .transcript import Transcript
 from .turn import Turn
 
 STOPPED_IN_IT = f"error: the run was stopped in it. {MAY_HAVE_HAPPENED}"
+CHANGED = "A policy changed this call to"
 STOPPED_BEFORE_IT = "error: not run: the run was stopped before it."
 GO_ON = User("Your last reply was cut off, and none of its calls was run. Go on.", kind="nudge")
-ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 
 
 @dataclass
 class Perform:
     """One call to be run. `key` is its idempotency key, the same in every process that goes on with
-    the run.
+    the run. `fitted`: its arguments in the types of the tool; None if they are not validated.
     """
 
     call: ToolCall
     key: str = ""
+    fitted: Fitted | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -95,28 +89,26 @@ class Flush:
 
 Asked = Request | Perform | RunCheck | AskHuman  # what the world has to do
 Event = Delta | Notice | Message | Outcome
-Work = Generator[Asked | Flush | Event, Any, None]
+Work = Generator[Asked | Flush | Event, Any, None]  # what it is sent is the Message that came
 Decision = Verdict | bool  # what a person says to a question
 Said = User | Decision | None  # how a run begins
 M = TypeVar("M", bound=Message)
 
 
 class Performer(Protocol):
-    """Whoever does what a run asks for: an agent, or an engine that records each step. `tools` can
-    be run. `shown` is what the model sees of them, with `think`.
+    """Whoever does what a run asks for: an agent, or an engine that records each step. It makes the
+    request for a step, and adds what it knows to a message that is recorded and to the outcome.
     """
 
-    instructions: str
     think: Tool | None
     tools: dict[str, Tool]
-    shown: tuple[Tool, ...]
-    limits: Limits
-    answer: TypedAnswer | None
-    keep_turns: float
 
     def policies(self) -> list[Policy]: ...
     def now(self) -> str: ...
     def mint_key(self) -> str: ...
+    def request(self, step: CallModel, turn: Turn) -> Request: ...
+    def stamped(self, message: Message, turn: Turn) -> Message: ...
+    def finished(self, outcome: Outcome, turn: Turn) -> Outcome: ...
     def perform(self, asked: Asked, *, streamed: bool) -> Generator[Event, None, None]: ...
     def aperform(self, asked: Asked, *, streamed: bool) -> AsyncGenerator[Event, None]: ...
 
@@ -148,11 +140,18 @@ class Run:
     def events(self, *, streamed: bool = False) -> Generator[Event, None, None]:
         """Do what `work` asks for, until the Outcome. `streamed`: replies come in Deltas."""
         work = self.work()
-        for item in work:
+        item: object = None
+        while not isinstance(item, Outcome):
+            item = next(work)
             if isinstance(item, Asked):
                 with closing(self._performer.perform(item, streamed=streamed)) as doing:
                     for event in doing:
-                        yield _taken(work, event)
+                        if isinstance(event, Message):
+                            recorded = work.send(event)
+                            assert isinstance(recorded, Message)  # rule 2
+                            yield recorded
+                        else:
+                            yield event
             elif isinstance(item, Flush):
                 self._transcript.flush()
             else:
@@ -161,11 +160,18 @@ class Run:
     async def aevents(self, *, streamed: bool = False) -> AsyncGenerator[Event, None]:
         """`events` without blocking the event loop."""
         work = self.work()
-        for item in work:
+        item: object = None
+        while not isinstance(item, Outcome):
+            item = next(work)
             if isinstance(item, Asked):
                 async with aclosing(self._performer.aperform(item, streamed=streamed)) as doing:
                     async for event in doing:
-                        yield _taken(work, event)
+                        if isinstance(event, Message):
+                            recorded = work.send(event)
+                            assert isinstance(recorded, Message)
+                            yield recorded
+                        else:
+                            yield event
             elif isinstance(item, Flush):
                 await self._aflush()
             else:
@@ -185,7 +191,7 @@ class Run:
             case CallModel():
                 yield from self._ask_model(step)
             case CallTool(call) if call.name == THINK_NAME and self._performer.think:
-                yield self._record(self._acknowledged(call, self._performer.think))
+                yield self._record(self._acknowledged(step, self._performer.think))
             case CallTool():  # also of think, if there is no think tool: then it is unknown
                 yield from self._run_tool(step)
             case Refuse():
@@ -193,8 +199,10 @@ class Run:
             case AskHuman():
                 verdict = yield step
                 yield self._record(verdict)
-            case Check(names):
-                yield from self._check(names)
+            case Check(names, at_limit):
+                for name in names:
+                    checked = yield RunCheck(name, self.turn, at_limit)
+                    yield self._record(checked)
             case Done():
                 yield from self._end(step)
 
@@ -233,7 +241,7 @@ class Run:
             raise TranscriptError("no question waits here; resume without a verdict")
         if isinstance(decision, Verdict) and decision.call_id not in ("", paused.call_id):
             raise TranscriptError("another question waits here; read it, and answer that one")
-        return approval.verdict(decision, asked)
+        return asked.answered(decision)
 
     def _results_of_stopped(self) -> list[Message]:
         """Results for the calls that were open when the last turn was stopped. The model has to
@@ -260,7 +268,7 @@ class Run:
     def _ask_model(self, step: CallModel) -> Work:
         if step.say:
             yield self._record(step.say)
-        reply = yield self._request(step.tool_choice)
+        reply = yield self._performer.request(step, self.turn)
         if not isinstance(reply, Assistant):  # else the model would be asked again for ever
             raise RuntimeError("the model gave no Assistant")
         now = self._performer.now()
@@ -269,34 +277,11 @@ class Run:
         for notice in notices(reply, self.turn):
             yield Notice(notice)
 
-    def _request(self, choice: ToolChoice) -> Request:
-        """The question to the model. With the choice Force("think"), it has to think."""
-        performer = self._performer
-        is_closing = choice == "none"
-        shown = self.turn.history.recent(performer.keep_turns)
-        tokens, seconds = performer.limits.of_reply(self.turn, is_closing=is_closing)
-        output_schema = None
-        if performer.answer and is_closing:
-            output_schema = performer.answer.schema
-        if self.turn.history.sources:
-            shown = tuple(_with_number(message) for message in shown)
-        return Request(
-            shown,
-            performer.shown,
-            tool_choice=choice,
-            system=performer.instructions,
-            output_schema=output_schema,
-            deadline=time.monotonic() + seconds,
-            max_output_tokens=tokens,
-            left_out=tuple(self.turn.history.spoken[: -len(shown)]),
-        )
-
-    def _acknowledged(self, call: ToolCall, think: Tool) -> ToolResult:
+    def _acknowledged(self, step: CallTool, think: Tool) -> ToolResult:
         """The kit's own answer to a think call. No code runs."""
-        turn = self.turn
-        cap = self._performer.limits.thoughts
-        under_schema = turn.reply is not None and turn.reply.enforced == "schema"
-        text = acknowledge(call, think, turn.thoughts_in_a_row, cap, under_schema)
+        call = step.call
+        under_schema = self.turn.reply is not None and self.turn.reply.enforced == "schema"
+        text = f"{acknowledge(call, think, under_schema)} {step.remark}".rstrip()
         return ToolResult(call.id, call.name, text)
 
     def _run_tool(self, step: CallTool) -> Work:
@@ -309,33 +294,19 @@ class Run:
             json_text(changed)  # raises now, before anything is done
         tool = self._performer.tools.get(call.name)
         must_not_be_lost = tool is not None and tool.records_start
-        key = self._key(tool, step.retry)
+        key = ""
+        if tool is not None and tool.takes_key:
+            key = step.tried.key or self._performer.mint_key()
         if must_not_be_lost:
-            yield self._record(Started(call.id, call.name, key, step.same, changed))
+            yield self._record(Started(call.id, call.name, key, step.tried.same, changed))
             yield Flush()
-        result = yield Perform(call, key)
+        result = yield Perform(call, key, step.fitted)
         if changed is not None:
-            told = f"{result.content}\n({self._why_changed(step)} {signature(call)}.)"
+            told = f"{result.content}\n({step.remark or CHANGED} {signature(call)}.)"
             result = replace(result, content=told, arguments=changed)
         yield self._record(result)
         if must_not_be_lost:
             yield Flush()
-
-    def _why_changed(self, step: CallTool) -> str:
-        """Why a call runs with other arguments than the model wrote."""
-        if step.retry:
-            return "It was tried before; the first try was repeated:"
-        if self.turn.verdict and self.turn.verdict.edited:
-            return "A person changed this call to"
-        return "A policy changed this call to"
-
-    def _key(self, tool: Tool | None, retry: Retry | None) -> str:
-        """The idempotency key; empty if the tool takes none. A retry has that of the first try."""
-        if tool is None or not tool.takes_key:
-            return ""
-        if retry and retry.key:
-            return retry.key
-        return self._performer.mint_key()
 
     def _refuse(self, step: Refuse) -> Work:
         content = f"error: {step.reason}"
@@ -351,14 +322,8 @@ class Run:
             in_doubt=in_doubt,
         )
         yield self._record(result)
-        if step.code == "doubt":
-            yield Notice(f"{step.call.name} was not run again: {DECLARE}")
-
-    def _check(self, names: tuple[str, ...]) -> Work:
-        at_limit = self._performer.limits.reached(self.turn) is not None
-        for name in names:
-            checked = yield RunCheck(name, self.turn, at_limit)
-            yield self._record(checked)
+        if step.notice:
+            yield Notice(step.notice)
 
     def _end(self, done: Done) -> Work:
         """The end of the turn as a message, and the outcome of the run."""
@@ -377,33 +342,14 @@ class Run:
         answer = done.answer
         if turn.ended:  # the same answer that a reader of the transcript finds
             answer = turn.answer
-        yield Outcome(
-            answer,
-            done.exit,
-            tuple(self.messages),
-            turn.usage,
-            self._data(done),
-            self._performer.limits.cost_of(turn),
-            done.question,
+        outcome = Outcome(
+            answer, done.exit, tuple(self.messages), turn.usage, question=done.question
         )
-
-    def _data(self, done: Done) -> object:
-        if self._performer.answer is None or done.exit not in ANSWERED:
-            return None
-        try:
-            return self._performer.answer.read(done.answer, self.turn.history.sources)
-        except ModelMistake:  # the turn ended unmet, or was resumed with another type
-            return None
+        yield self._performer.finished(outcome, turn)
 
     def _record(self, message: M) -> M:
         """Add a message to the file, to the transcript in memory and to the turn."""
-        if message.at is None:
-            message = replace(message, at=self._performer.now())
-        answer = self._performer.answer
-        is_result = isinstance(message, ToolResult) and message.name != THINK_NAME
-        if is_result and answer and answer.has_sources:
-            number = len(self.turn.history.sources) + 1
-            message = replace(cast(Any, message), number=number)
+        message = cast(M, self._performer.stamped(message, self.turn))
         self._transcript.append(message)  # `messages` and `turn` are those of the transcript
         return message
 
@@ -413,19 +359,3 @@ class Run:
         import asyncio
 
         await asyncio.to_thread(self._transcript.flush)
-
-
-def _taken(work: Work, event: Event) -> Event:
-    """An event as it is shown. A message is what `work` asked for: `send` gives it to `work`, which
-    records it (rule 2) and yields it as it was recorded. The driver's `for` takes what comes next.
-    """
-    if not isinstance(event, Message):
-        return event
-    return cast(Event, work.send(event))
-
-
-def _with_number(message: Spoken) -> Spoken:
-    """A message as a request shows it: before a result stands its number, if it has one."""
-    if isinstance(message, ToolResult) and message.number:
-        return replace(message, content=f"[{message.number}] {message.content}")
-    return message

@@ -95,6 +95,14 @@ def carried(call: ToolCall) -> str:
     return value.strip()
 
 
+def carrying(tool: Tool) -> Tool:
+    """The tool as it is shown to a model that has to put its thought into the call."""
+    properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
+    required = [CARRIED, *tool.parameters.get("required", ())]
+    parameters = {**tool.parameters, "properties": properties, "required": required}
+    return replace(tool, parameters=parameters, carries=True)
+
+
 def bare(call: ToolCall) -> ToolCall:
     """A call without the thought that it carries. In this form it is approved and run."""
     if call.name == THINK_NAME:
@@ -126,11 +134,9 @@ def should_continue(call: ToolCall) -> bool | None:
     return {"true": True, "false": False}.get(text)
 
 
-def acknowledge(call: ToolCall, tool: Tool, in_a_row: int, cap: float, under_schema: bool) -> str:
-    """The result of a think call. `in_a_row`: how many replies in a row called nothing but think,
-    including this one. From `cap` of them on, the model is told to act or to finish.
-    `under_schema`: it was written under a schema, which may leave should_continue out
-    (`wire/forms.py`): then that means "continue".
+def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> str:
+    """The result of a think call. `under_schema`: it was written under a schema, which may leave
+    should_continue out (`wire/forms.py`): then that means "continue".
     """
     signal = should_continue(call)
     text = RECORDED
@@ -140,6 +146,4 @@ def acknowledge(call: ToolCall, tool: Tool, in_a_row: int, cap: float, under_sch
         pass  # it means "continue"
     elif has_signal(tool) and signal is None:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
-    if in_a_row >= cap and signal is not False:
-        text += f" That is {in_a_row} in a row: it is time to act with another tool, or to finish."
     return text

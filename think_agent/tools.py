@@ -214,6 +214,18 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     return by_name
 
 
+def described(tool: Tool) -> Json:
+    """A tool as it is in the first line of a transcript. What is not set is left out."""
+    described: Json = {}
+    for name in ("name", "description", "parameters", *GUARDS):
+        value = getattr(tool, name)
+        if value:
+            described[name] = value
+    if tool.needs_approval:
+        described["needs_approval"] = True
+    return described
+
+
 def digest(tool: Tool, fitted: Fitted) -> str:
     """What makes a call the same as another one, as a digest: the tool, and the values of the
     arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
@@ -264,20 +276,24 @@ def _unbound(tool: Tool, arguments: Json) -> str:
     return ""
 
 
-def bound(tools: Mapping[str, Tool], request: ToolCall, key: str) -> tuple[Function, float | None]:
+def bound(
+    tools: Mapping[str, Tool], request: ToolCall, key: str, fitted: Fitted | None = None
+) -> tuple[Function, float | None]:
     """The call, ready to be made: a function without arguments, and how many seconds it may take.
     If the call cannot be made, that function raises ModelMistake. `key` is the idempotency key, for
-    a tool that takes one.
+    a tool that takes one. `fitted`: the arguments, if they are validated.
     """
-    try:
-        arguments = fit(tools, request)
-    except ModelMistake as mistake:
-        return partial(_raise, mistake), None
+    if fitted is None:
+        try:
+            fitted = fit(tools, request)
+        except ModelMistake as mistake:
+            return partial(_raise, mistake), None
+    arguments = fitted
     if isinstance(arguments, pydantic.BaseModel):
         arguments = named(arguments)
     tool = tools[request.name]
     if tool.takes_key:
-        arguments[KEY] = key
+        arguments = {**arguments, KEY: key}
     return partial(tool.get_function(), **arguments), tool.timeout
 
 

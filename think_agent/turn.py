@@ -10,7 +10,8 @@ transcript, and is about its last turn.
 Rule 1: a Turn holds only facts that were read from the transcript. `add`, message by message, gives
         the same Turn as `of`. (One exception: `restart_clock`.)
 Rule 2: the loop, the policies, the audit, telemetry and the evaluation take their facts from here.
-Rule 3: `history` lasts for the whole conversation, all else until a person speaks.
+Rule 3: `history` lasts for the whole conversation, all else until a person speaks. A fact that only
+        one policy reads is in the file of that policy: `turn.read(Misses)`.
 Rule 4: `add` costs the same, however long the transcript is.
 """
 
@@ -19,9 +20,8 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from .checks import Checks
 from .cover import Cover, How, Thought
-from .history import History
+from .history import F, History, Log
 from .messages import (
     THINK_NAME,
     Assistant,
@@ -38,9 +38,7 @@ from .messages import (
     Verdict,
     take_answered,
 )
-from .misses import Misses
-from .repeats import Repeats
-from .think import as_run, bare, should_continue
+from .think import as_run, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -70,15 +68,12 @@ class Turn:
     refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
     # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
     pending: deque[ToolCall] = field(default_factory=deque)
-    stop: Verdict | None = None  # the verdict with which a person ended the turn
     ended: Ended | None = None
     paused: Paused | None = None  # the run waits for a person
 
     # What was said about the next call.
     started: Started | None = None  # its last start
     verdict: Verdict | None = None  # the last decision about it
-    unused_verdict: Verdict | None = None  # the same, if the call was not started after it
-    edits: int = 0  # how often a person put in other arguments
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
@@ -89,13 +84,8 @@ class Turn:
     clock: float | None = None  # the last time stamp, in seconds since 1970
     seconds: float = 0.0  # of work, by the time stamps; to wait for a person is not work
     thoughts_in_a_row: int = 0  # replies that called nothing but think
-    thought_required: bool = True  # no think call since a person spoke or a tool was called
-
-    # Facts that one policy reads. Each is fed every message, and none knows another.
     cover: Cover = field(default_factory=Cover)  # which thought covers the next call
-    misses: Misses = field(default_factory=Misses)  # replies that brought nothing
-    repeats: Repeats = field(default_factory=Repeats)  # the same action again
-    checks: Checks = field(default_factory=Checks)  # of what the model said
+    log: Log = field(default_factory=Log)  # all messages, for the facts that one policy reads
 
     @classmethod
     def of(cls, transcript: "Turn | Iterable[Message]") -> "Turn":
@@ -124,8 +114,9 @@ class Turn:
         self.ended = None
         self.paused = None
         call = self._take_call(message)
-        for fact in (self.cover, self.misses, self.repeats, self.checks):
-            fact.add(message, call)
+        self.cover.add(message, call)
+        self.log.add(message, call)
+        self.history.log.add(message, call)
         match message:
             case User(kind=kind) if kind != "person":
                 self.asked[kind] += 1
@@ -134,9 +125,9 @@ class Turn:
             case ToolResult() if call:
                 self._add_result(message, call)
             case Started() if call:
-                self._add_start(message, call)
-            case Verdict():
-                self._add_verdict(message, call)
+                self.started = message
+            case Verdict() if call:
+                self.verdict = message
             case Ended():
                 self.ended = message
             case Paused():
@@ -218,13 +209,9 @@ class Turn:
         """
         return self.cover.of(call, guarded)
 
-    def as_decided(self, call: ToolCall) -> ToolCall:
-        """The next call without a thought that it carries, and with the arguments to which a person
-        said yes.
-        """
-        if self.verdict is None:
-            return bare(call)
-        return as_run(call, self.verdict.arguments)
+    def read(self, kind: type[F]) -> F:
+        """Facts of the turn that one policy reads, such as `turn.read(Misses)` (`history.py`)."""
+        return self.log.read(kind)
 
     def _begin(self, request: User) -> None:
         """A person speaks, so a new turn begins. This object is filled anew and not replaced,
@@ -264,20 +251,10 @@ class Turn:
         if reply.signed and not history.signed:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
 
-    def _add_start(self, note: Started, call: ToolCall) -> None:
-        started = as_run(self.as_decided(call), note.arguments)
-        verdict = self.unused_verdict
-        is_new = verdict is not None and verdict.new
-        self.history.start(started, bare(call), note, is_new=is_new)
-        self.started = note
-        self.unused_verdict = None
-
     def _begin_call(self) -> None:
         """Nothing was said about the next call yet."""
         self.started = None
         self.verdict = None
-        self.unused_verdict = None
-        self.edits = 0
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
@@ -290,10 +267,8 @@ class Turn:
 
     def _add_result(self, result: ToolResult, call: ToolCall) -> None:
         if call.name != THINK_NAME:
-            self.thought_required = True
             self._add_tool_result(result, call)
         elif not result.is_error:
-            self.thought_required = False
             self.signal = should_continue(call)
         self._begin_call()
         if result.refused:
@@ -302,10 +277,6 @@ class Turn:
             self.signal = None
 
     def _add_tool_result(self, result: ToolResult, call: ToolCall) -> None:
-        if result.number:
-            self.history.sources[str(result.number)] = not result.is_error
-        if self.started:  # this call
-            self.history.settle(result)
         if result.refused:
             return
         behind = self.thought_behind(call)
@@ -314,17 +285,6 @@ class Turn:
         if behind:
             action = Action(call, result, behind.text, behind.how)
         self.actions.append(action)
-
-    def _add_verdict(self, verdict: Verdict, call: ToolCall | None) -> None:
-        ends_turn = verdict.decision == "quit"
-        if not verdict.call_id:  # it says whether to go on
-            ends_turn = verdict.decision != "yes"
-        elif call:
-            self.verdict = verdict
-            self.unused_verdict = verdict
-            self.edits += verdict.edited
-        if ends_turn and self.stop is None:
-            self.stop = verdict
 
     def restart_clock(self, now: str) -> None:
         """Another process goes on with the turn. `seconds` begin at 0; the pause is not work."""

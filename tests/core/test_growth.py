@@ -12,6 +12,8 @@ from tests.support.busy import CYCLE, LIMITS, busy_agent, look, replied, written
 from tests.support.counting import counted, grows_evenly
 from think_agent import Agent, Assistant, Outcome, ScriptedModel, ToolCall, Turn, User
 from think_agent.messages import MESSAGES
+from think_agent.policies.answer import Sources
+from think_agent.policies.doubt import Doubts
 from think_agent.testing import call, think
 from think_agent.transcript import TranscriptFile
 
@@ -74,10 +76,12 @@ def test_opening_a_file_is_linear_and_a_run_in_a_long_file_costs_no_more(tmp_pat
         ):
             assert len(file.turn.history.spoken) == 5 * turns
         opened[turns] = found.total()
-        events = agent.stream("And ORD-003?", transcript=path)
-        next(events)  # opened and read
-        with counted() as found:
-            assert isinstance([*events][-1], Outcome)
+        with agent.open(path) as held:
+            for kind in (Doubts, Sources):  # facts of the whole conversation: read once for a file
+                held.turn.history.read(kind)
+            events = agent.stream("And ORD-003?", transcript=held)
+            with counted() as found:
+                assert isinstance([*events][-1], Outcome)
         went_on[turns] = found.total()
     assert opened[200] < 1.1 * 10 * opened[20], opened
     assert went_on[200] < 1.1 * went_on[20], went_on

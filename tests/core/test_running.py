@@ -13,7 +13,7 @@ from math import inf
 import pytest
 
 from tests.support.agents import NOTHING, kit_said, look, of_kind, pay
-from think_agent import Agent, Delta, Model, Notice, ScriptedModel, tool
+from think_agent import Agent, Delta, Model, Notice, ScriptedModel, Turn, tool
 from think_agent.loop import CallModel, plan
 from think_agent.messages import (
     Assistant,
@@ -23,9 +23,7 @@ from think_agent.messages import (
     User,
     Verdict,
 )
-from think_agent.running import Run
 from think_agent.testing import call, scripted, think
-from think_agent.transcript import Transcript
 
 ASK = User("Refund it.")
 
@@ -35,10 +33,8 @@ def agent(*replies, **more) -> Agent:
 
 
 def bound(agent: Agent, step: CallModel, *messages) -> int | None:
-    run = Run(agent, Transcript(messages))
-    if step.say:
-        run._record(step.say)
-    return run._request(step.tool_choice).max_output_tokens
+    bounded = agent.limits.bound_step(step, Turn.of(messages))
+    return bounded.max_output_tokens
 
 
 LEAVES = think("Done.", should_continue=False)
@@ -201,7 +197,7 @@ def test_a_verdict_between_a_question_and_its_reply_changes_nothing(kind):
 def test_a_child_that_leaves_a_tool_does_not_free_the_file_of_its_parent(tmp_path):
     script = """if True:
         import fcntl, os, sys
-        from think_agent import Agent, ScriptedModel, tool
+        from think_agent import Turn, Agent, ScriptedModel, tool
         from think_agent.testing import call
 
         @tool

@@ -61,33 +61,31 @@ STAY, LEAVE = think(should_continue="true"), think(should_continue=False)
 
 
 MISSING = ' should_continue was missing or unreadable; it must be "true" or "false".'
-ANSWERS = {  # call, tool, thoughts in a row: what is said after the constant
-    "good": (STAY, THINK, 2, ""),
-    "the last one": (LEAVE, THINK, 9, ""),  # it is leaving: nothing to urge
-    "empty": (think(thought=""), THINK_MINIMAL, 1, ""),
-    "unreadable": (think(thought="x", should_continue="no"), THINK, 1, MISSING),
-    "missing": (think(thought="x"), THINK, 1, MISSING),
-    "text": (ToolCall("1", "think", "{"), THINK, 1, " Its arguments were not a JSON object"),
-    "too many": (STAY, THINK, 3, " That is 3 in a row: it is time to act"),
-    "still more": (STAY, THINK, 4, " That is 4 in a row: it is time to act"),
+ANSWERS = {  # call, tool: what is said after the constant
+    "good": (STAY, THINK, ""),
+    "the last one": (LEAVE, THINK, ""),
+    "empty": (think(thought=""), THINK_MINIMAL, ""),
+    "unreadable": (think(thought="x", should_continue="no"), THINK, MISSING),
+    "missing": (think(thought="x"), THINK, MISSING),
+    "text": (ToolCall("1", "think", "{"), THINK, " Its arguments were not a JSON object"),
 }
 
 
-@pytest.mark.parametrize(("call", "tool", "in_a_row", "more"), ANSWERS.values(), ids=ANSWERS)
-def test_each_thought_gets_its_result(call, tool, in_a_row, more):
-    said = acknowledge(call, tool, in_a_row, 3, under_schema=False)
+@pytest.mark.parametrize(("call", "tool", "more"), ANSWERS.values(), ids=ANSWERS)
+def test_each_thought_gets_its_result(call, tool, more):
+    said = acknowledge(call, tool, under_schema=False)
     assert RECORDED == "Thought recorded."
     assert said.startswith(RECORDED + more) if more else said == RECORDED
 
 
 @given(think_calls)
 def test_every_thought_gets_a_result_that_is_not_empty(call):
-    assert acknowledge(call, THINK, 1, 3, under_schema=False).startswith(RECORDED)
+    assert acknowledge(call, THINK, under_schema=False).startswith(RECORDED)
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)
 
 
 def test_a_thought_in_a_form_without_the_signal_is_complained_of_in_no_word():
-    assert acknowledge(think(thought="x"), THINK, 1, 3, under_schema=True) == RECORDED
+    assert acknowledge(think(thought="x"), THINK, under_schema=True) == RECORDED
     unreadable = think(thought="x", should_continue="maybe")
-    assert acknowledge(unreadable, THINK, 1, 3, under_schema=True) == RECORDED + MISSING
+    assert acknowledge(unreadable, THINK, under_schema=True) == RECORDED + MISSING

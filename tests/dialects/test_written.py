@@ -27,9 +27,9 @@ from think_agent import (
     User,
     tool,
 )
-from think_agent.agent import _carrying as carrying
 from think_agent.dialects import json_plan, react
 from think_agent.testing import call, think
+from think_agent.think import carrying
 
 
 @tool(think_first=True)

@@ -8,9 +8,10 @@ import pytest
 
 from tests.support.agents import clock, kit_said, results
 from think_agent import Agent, ScriptedModel, Turn, tool
-from think_agent.loop import CallModel, Done
+from think_agent.loop import CallModel, CallTool, Done
 from think_agent.messages import Assistant, ToolCall, ToolResult, Usage, User, Verdict
 from think_agent.policies import Price
+from think_agent.policies.limits import Limits
 from think_agent.testing import call, think
 
 PRICES = {"script": Price(input=3.0, output=15.0)}
@@ -251,6 +252,16 @@ def test_a_cost_limit_without_a_price_is_an_error():
 
 
 # Settings that are no limit.
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, ""), (2, "That is 2 in a row"), (3, "That is 3")])
+def test_after_many_thoughts_the_model_is_told_that_it_is_time_to_act(times, told):
+    stay, leave = think("Hm."), think("Done.", should_continue=False)
+    for thought, expected in ((stay, told), (leave, "")):
+        turn = Turn.of([User("Hi"), *[Assistant(tool_calls=(thought,))] * times])
+        step = Limits(thoughts=2).bound_step(CallTool(thought), turn)
+        assert step.remark.startswith(expected)
+        assert bool(step.remark) == bool(expected)
 
 
 LIMIT_NAMES = ["max_model_calls", "max_actions", "max_tokens", "max_thoughts_in_a_row"]

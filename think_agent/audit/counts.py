@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
 from ..messages import THINK_NAME, ToolResult, User
+from ..policies.repeats import Repeats
 from ..think import should_continue
 from ..turn import Turn
 from . import words
@@ -88,7 +89,7 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The same for a turn: its repeats, and its replies."""
-    for times in turn.repeats.times.values():
+    for times in turn.read(Repeats).times.values():
         for place in range(times):
             yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}

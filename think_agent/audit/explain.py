@@ -22,6 +22,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..policies.doubt import Doubts
 from ..policies.forcing import as_planned
 from ..text import shorten
 from ..think import bare
@@ -119,7 +120,7 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
         yield "the next call", signature(call)
         if thought:
             yield f"behind it, {words.HOW[thought.how]}", thought.text
-        if turn.history.doubt(bare(call), ""):
+        if turn.history.read(Doubts).find(bare(call), ""):
             yield "in doubt", "the same call may have happened before"
     replies = words.counted(len(turn.replies), "model call")
     yield "so far", f"{replies}, {words.counted(len(turn.actions), 'action')}"

@@ -36,6 +36,8 @@ from ..messages import (
     Verdict,
     to_json,
 )
+from ..policies.done_when import Checks
+from ..policies.doubt import Doubts
 from ..received import notices
 from ..text import json_text
 from ..tools import signature
@@ -335,7 +337,7 @@ class _Builder:
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
-        doubt = self._reading.history.running
+        doubt = self._reading.history.read(Doubts).running
         if doubt is None or doubt.starts == 1:
             return Note(f"started{under}", started)
         text = f"RUN AGAIN{under}, though it was started before and did not return"
@@ -389,7 +391,7 @@ class _Builder:
         step = next_step(reading)
         if reading.paused:
             turn.exit = "needs_human"
-        elif isinstance(step, Done) and (reading.ended or not reading.checks.missing):
+        elif isinstance(step, Done) and (reading.ended or not reading.read(Checks).missing):
             turn.exit = step.exit
             turn.answer = step.answer
         for claim, text in _texts(json_value(turn.answer)):

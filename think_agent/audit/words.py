@@ -21,6 +21,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..policies.done_when import Checks
 from ..text import json_text, shorten
 from ..think import should_continue, thought
 from ..tools import signature
@@ -251,7 +252,7 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    missing = [f"missing: {check.missing}" for check in turn.checks.missing]
+    missing = [f"missing: {check.missing}" for check in turn.read(Checks).missing]
     return joined(
         ended(exit),
         *missing,

@@ -28,7 +28,7 @@ from ..dialects.auto import Auto
 from ..errors import AuthError, BadRequest, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
 from ..model import Model
-from ..policies.forcing import honored
+from ..received import honored
 from ..testing.scripted import Script
 from ..text import canonical
 from ..think import THINK, THINK_MINIMAL, THOUGHT

@@ -77,7 +77,7 @@ class DurableAgent(Agent):
         The version covers what the loop depends on: the kit, the tools, the checks and the
         instructions. It does not cover the model, so workers may use different providers.
         """
-        made_of = {**self.made_of(), "checks": self.limits.checks}
+        made_of = {**self.made_of(), "checks": tuple(self._checks)}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 

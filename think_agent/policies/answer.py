@@ -18,19 +18,22 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import pydantic
 import pydantic_core
 
 from ..loop import CallModel, Done, Step
-from ..messages import Json, User
+from ..messages import THINK_NAME, Json, Message, Spoken, ToolCall, ToolResult, User
+from ..outcome import Outcome
 from ..schema import problems, reduced
 from ..text import json_text, shorten
 from ..tools import ModelMistake
 from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
+ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
 FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"
 WRAPPED = "answer"  # the key for an answer that is not an object
 SOURCE = "source"  # the format of a Source in a schema
@@ -63,6 +66,18 @@ def _source(text: str, info: "pydantic.ValidationInfo") -> str:
 
 Source = Annotated[str, _Number()]
 """A type for fields of an answer: the number of a result on which a claim stands (rule 5)."""
+
+
+@dataclass
+class Sources:
+    """The numbers of results in a conversation, and which of these succeeded."""
+
+    numbers: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the conversation. `call`: the call that it is about."""
+        if isinstance(message, ToolResult) and message.number and call and call.name != THINK_NAME:
+            self.numbers[str(message.number)] = not message.is_error
 
 
 class TypedAnswer:
@@ -126,7 +141,7 @@ class TypedAnswer:
         if not isinstance(step, Done) or step.exit not in ("signal", "silence"):
             return step
         try:
-            self.read(step.answer, turn.history.sources)
+            self.read(step.answer, turn.history.read(Sources).numbers)
             return step
         except ModelMistake as problem:
             question = f"Your answer does not fit: {problem}. Correct that. {ASK}"
@@ -139,6 +154,42 @@ class TypedAnswer:
         if times_corrected < 0:
             question = ASK
         return CallModel("none", say=User(question, kind="answer"))
+
+    def ask_for_form(self, step: Step, turn: Turn) -> Step:
+        """The policy: a closing reply is asked for in the form of the answer (rule 1)."""
+        if isinstance(step, CallModel) and step.tool_choice == "none":
+            return replace(step, output_schema=self.schema)
+        return step
+
+    def data_of(self, outcome: Outcome, turn: Turn) -> Any:
+        """The object in the answer of a run; None if it gave no answer that fits."""
+        if outcome.exit not in ANSWERED:
+            return None
+        try:
+            return self.read(outcome.answer, turn.history.read(Sources).numbers)
+        except ModelMistake:  # the turn ended unmet, or was resumed with another type
+            return None
+
+    def numbered(self, message: Message, turn: Turn) -> Message:
+        """A message as it is recorded: the result of a tool gets its number (rule 5)."""
+        if not self.has_sources or not isinstance(message, ToolResult):
+            return message
+        if message.name == THINK_NAME:
+            return message
+        return replace(message, number=len(turn.history.read(Sources).numbers) + 1)
+
+
+def with_numbers(shown: tuple[Spoken, ...], turn: Turn) -> tuple[Spoken, ...]:
+    """Messages as a request shows them: before a result stands its number, if it has one."""
+    if not turn.history.read(Sources).numbers:
+        return shown
+    return tuple(_with_number(message) for message in shown)
+
+
+def _with_number(message: Spoken) -> Spoken:
+    if isinstance(message, ToolResult) and message.number:
+        return replace(message, content=f"[{message.number}] {message.content}")
+    return message
 
 
 def keep_answer(step: Step, turn: Turn) -> Step:

@@ -12,55 +12,77 @@ Rule 5: after "no" the model reads the person's reason. "quit" ends the run.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..loop import AskHuman, CallTool, Done, Policy, Refuse, Step, is_action
-from ..messages import ToolCall, Verdict
-from ..text import well_formed
-from ..think import bare
-from ..tools import ModelMistake, Tool, fit, signature
+from ..messages import Assistant, Message, ToolCall, ToolResult, Verdict
+from ..think import as_run, bare
+from ..tools import Tool, signature
 from ..turn import Turn
 from .text import is_text_that_changes
+from .validation import with_call
 
 TRIED_BEFORE = "It was tried before and may have happened."
+EDITED = "A person changed this call to"
 MOST_EDITS = 3  # of one call; if the edits never fit, it is then refused
 
 
-def as_decided(step: Step, turn: Turn) -> Step:
+@dataclass
+class Decisions:
+    """What a person decided in a turn."""
+
+    edits: int = 0  # how often a person put other arguments into the next call
+    stop: Verdict | None = None  # the verdict with which a person ended the turn
+
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the turn. `call`: the call that it is about."""
+        match message:
+            case Verdict(call_id=""):  # it says whether to go on
+                self._decide(message, ends_turn=message.decision != "yes")
+            case Verdict():
+                self._decide(message, ends_turn=message.decision == "quit")
+                if call:
+                    self.edits += message.edited
+            case Assistant():
+                self.edits = 0
+            case ToolResult() if call:
+                self.edits = 0
+
+    def _decide(self, verdict: Verdict, *, ends_turn: bool) -> None:
+        if ends_turn and self.stop is None:
+            self.stop = verdict
+
+
+def as_decided(tools: Mapping[str, Tool]) -> Policy:
     """The policy: from here on a call has the arguments with which it will run. Those are the ones
     to which a person said yes, if there was a question.
     """
-    if not is_action(step):
-        return step
-    return replace(step, call=turn.as_decided(step.call), planned=bare(step.call))
 
-
-def validation(tools: Mapping[str, Tool]) -> Policy:
-    """Refuses a call if its arguments do not fit. Any other call goes on, with the arguments that
-    its function will get. A call that no policy has changed since is not validated again.
-    """
-
-    def validate(step: Step, turn: Turn) -> Step:
-        if not is_action(step) or step.call is step.validated:
+    def take_what_was_decided(step: Step, turn: Turn) -> Step:
+        if not is_action(step):
             return step
-        try:
-            return replace(step, fitted=fit(tools, step.call), validated=step.call)
-        except ModelMistake as mistake:
-            return _does_not_fit(step, turn, mistake)
+        verdict = turn.verdict
+        if verdict is None:
+            return with_call(step, bare(step.call), tools)
+        decided = with_call(step, as_run(step.call, verdict.arguments), tools)
+        if isinstance(decided, Refuse):
+            return _does_not_fit(step, turn, decided)
+        if verdict.edited:
+            return replace(decided, remark=EDITED)
+        return decided
 
-    return validate
+    return take_what_was_decided
 
 
-def _does_not_fit(step: CallTool, turn: Turn, mistake: ModelMistake) -> Step:
-    """The model is told. If a person's edit does not fit, the person is asked about the call as it
-    was planned.
-    """
-    if not turn.edits or step.planned is None:
-        return Refuse(step.call, "invalid", str(mistake))
-    if turn.edits >= MOST_EDITS:
-        return Refuse(step.call, "person", f"not run: it was edited, and {mistake}")
-    remark = f"That edit does not fit: {mistake} This is the call as it was."
-    return _question(replace(step, call=step.planned), turn, remark)
+def _does_not_fit(step: CallTool, turn: Turn, refusal: Refuse) -> Step:
+    """If it was edited, the person is asked again, about the call as it was planned."""
+    edits = turn.read(Decisions).edits
+    if not edits:
+        return refusal
+    if edits >= MOST_EDITS:
+        return Refuse(refusal.call, "person", f"not run: it was edited, and {refusal.reason}")
+    remark = f"That edit does not fit: {refusal.reason} This is the call as it was."
+    return question(replace(step, call=bare(step.call)), turn, remark)
 
 
 def approval(tools: Mapping[str, Tool]) -> Policy:
@@ -69,8 +91,6 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
     def ask_for_approval(step: Step, turn: Turn) -> Step:
         if not is_action(step):
             return step
-        if step.retry and step.retry.is_asked:
-            return _question(step, turn, TRIED_BEFORE)
         verdict = turn.verdict
         if verdict is None:
             return _ask_if_needed(step, turn, tools)
@@ -84,68 +104,40 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_if_needed(step: CallTool, turn: Turn, tools: Mapping[str, Tool]) -> Step:
-    remarks = []
+    remark = ""
     needs = tools[step.call.name].needs_approval
     if is_text_that_changes(step.call, tools):
-        remarks.append("The model wrote this call as text.")
+        remark = "The model wrote this call as text."
     elif callable(needs):
         try:
             needs = needs(step.received or {})
         except Exception as error:
-            remarks.append(f"The predicate raised {type(error).__name__}: {error}.")
-    if not remarks and not needs:
-        return step
-    if step.retry:
-        remarks.append(TRIED_BEFORE)
-    return _question(step, turn, " ".join(remarks))
+            remark = f"The predicate raised {type(error).__name__}: {error}."
+    if remark or needs:
+        return question(step, turn, remark)
+    return step
 
 
-def _question(step: CallTool, turn: Turn, remark: str) -> AskHuman:
+def question(step: CallTool, turn: Turn, remark: str = "") -> AskHuman:
     """The question about a call, with the thought behind it. Its text is kept in the transcript, so
     it shows the arguments as they were written: `received` may hold secrets.
     """
-    question = f"Run {signature(step.call)}? {remark}".rstrip()
+    as_new = step.tried.as_new
+    if as_new:
+        remark = f"{remark} {TRIED_BEFORE}".lstrip()
+    text = f"Run {signature(step.call)}? {remark}".rstrip()
     behind = turn.thought_behind(turn.pending[0])
     thought = behind.text if behind else ""
-    as_new = step.retry.as_new if step.retry else None
-    return AskHuman(question, step.call, thought, step.received, remark, as_new)
-
-
-def verdict(answer: Verdict | bool, asked: AskHuman) -> Verdict:
-    """The person's answer as a message. It says to which call, and with which arguments. Raises
-    TypeError if the answer does not fit the question.
-    """
-    if isinstance(answer, bool):
-        answer = Verdict("yes" if answer else "no")
-    if not isinstance(answer, Verdict) or answer.call_id not in ("", asked.call_id):
-        kind = type(answer).__name__
-        raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
-    answer = replace(answer, call_id=asked.call_id, reason=well_formed(answer.reason))
-    if asked.call is None or answer.decision != "yes":
-        return replace(answer, new=False)
-    if answer.new and asked.as_new:
-        return _yes(answer, asked.as_new, asked)
-    return _yes(replace(answer, new=False), asked.call, asked)
-
-
-def _yes(answer: Verdict, call: ToolCall, asked: AskHuman) -> Verdict:
-    """A yes to `call`, or to the arguments that the person put in. It says to what (rule 4)."""
-    assert isinstance(call.arguments, dict)  # other arguments are refused before the question
-    arguments = answer.arguments
-    if arguments is None:
-        arguments = call.arguments
-    edited = arguments != call.arguments
-    if edited and asked.as_new:
-        raise TypeError("this call may have happened: say yes, no, or new=True, without arguments")
-    return replace(answer, arguments=arguments, edited=edited)
+    return AskHuman(text, step.call, thought, step.received, remark, as_new)
 
 
 def declined(step: Step, turn: Turn) -> Step:
     """If a person quits, or does not want to go on, the run ends, whatever was planned."""
-    if turn.stop is None:
+    stop = turn.read(Decisions).stop
+    if stop is None:
         return step
-    by = turn.stop.by or "a person"
-    return Done("declined", f"Stopped by {by}. {turn.stop.reason}".strip())
+    by = stop.by or "a person"
+    return Done("declined", f"Stopped by {by}. {stop.reason}".strip())
 
 
 def pause_for_a_person(step: Step, turn: Turn) -> Step:

@@ -16,9 +16,10 @@ Rule 4: a check does not run again before another action has run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..loop import CallModel, Check, Done, Policy, Step
-from ..messages import Checked, User
+from ..messages import THINK_NAME, Checked, Message, ToolCall, ToolResult, User
 from ..text import well_formed
 from ..turn import Turn
 from ..waiting import Settled, TookTooLong
@@ -26,6 +27,32 @@ from ..waiting import Settled, TookTooLong
 CheckFunction = Callable[[Turn], str | Awaitable[str | None] | None]
 
 MOST_QUESTIONS = 2  # in a turn; with many tries a check might pass by luck
+
+
+@dataclass
+class Checks:
+    """The results of the checks of a turn. After another action, all of them are due again."""
+
+    results: list[Checked] = field(default_factory=list)
+    latest: dict[str, Checked] = field(default_factory=dict)  # since the last action, by name
+    told: bool = False  # the model was told what is missing, and has done nothing since
+
+    @property
+    def missing(self) -> list[Checked]:
+        """What the latest checks found missing."""
+        return [check for check in self.latest.values() if check.missing is not None]
+
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the turn. `call`: the call that it is about."""
+        match message:
+            case Checked(name):
+                self.results.append(message)
+                self.latest[name] = message
+            case User(kind="check"):
+                self.told = True
+            case ToolResult(refused="") if call and call.name != THINK_NAME:
+                self.latest = {}
+                self.told = False
 
 
 def done_when(names: Sequence[str]) -> Policy:
@@ -37,7 +64,7 @@ def done_when(names: Sequence[str]) -> Policy:
         due = unchecked(names, turn)
         if due:
             return Check(due)
-        if not turn.checks.missing:
+        if not turn.read(Checks).missing:
             return step
         if _may_ask(turn):
             told = f"Not everything is done.\n{missing(turn)}\nDo it, or say why it cannot be done."
@@ -47,6 +74,28 @@ def done_when(names: Sequence[str]) -> Policy:
         return step
 
     return check_what_is_said
+
+
+def check_at_limit(names: Sequence[str]) -> Policy:
+    """The policy: the checks run, too, before a closing reply is asked for at a limit. The question
+    then says what is missing.
+    """
+
+    def check_before_the_end(step: Step, turn: Turn) -> Step:
+        if not isinstance(step, CallModel) or not step.say:
+            return step
+        if step.say.kind not in ("limit", "budget"):
+            return step
+        due = unchecked(names, turn)
+        if due:
+            return Check(due)
+        if not turn.read(Checks).missing:
+            return step
+        before, _, end = step.say.text.rpartition("\n")
+        told = f"{before}\nWhat is missing:\n{missing(turn)}\n{end}"
+        return replace(step, say=replace(step.say, text=told))
+
+    return check_before_the_end
 
 
 def _says_done(step: Step, turn: Turn) -> bool:
@@ -59,19 +108,19 @@ def _says_done(step: Step, turn: Turn) -> bool:
 
 
 def _may_ask(turn: Turn) -> bool:
-    if turn.checks.told or turn.is_closing_reply:
+    if turn.read(Checks).told or turn.is_closing_reply:
         return False
     return turn.asked["check"] < MOST_QUESTIONS
 
 
 def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
     """The checks that have not run since the last action."""
-    return tuple(name for name in names if name not in turn.checks.latest)
+    return tuple(name for name in names if name not in turn.read(Checks).latest)
 
 
 def missing(turn: Turn) -> str:
     """What the last checks found missing, one line each."""
-    return "\n".join(f"- {check.missing}" for check in turn.checks.missing)
+    return "\n".join(f"- {check.missing}" for check in turn.read(Checks).missing)
 
 
 def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:

@@ -7,15 +7,31 @@ forces a thought, too. If a provider refuses a tool choice, a weaker one is trie
 `wire/outgoing.py`.)
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..history import MOST_IGNORED
 from ..loop import CallModel, Policy, Step, is_free
-from ..messages import THINK_NAME, Assistant, Force, ToolChoice
+from ..messages import THINK_NAME, Force, Message, ToolCall, ToolResult
 from ..turn import Turn
 
 Forcing = Literal["never", "first", "always"]
-MOST_IGNORED = 2  # tool choices in a row
+
+
+@dataclass
+class Needs:
+    """What `"always"` asks for: a thought at the start and after every call of a tool."""
+
+    thought: bool = True  # no think call since a person spoke or a tool was called
+
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the turn. `call`: the call that it is about."""
+        if not isinstance(message, ToolResult) or call is None:
+            return
+        if call.name != THINK_NAME:
+            self.thought = True
+        elif not message.is_error:
+            self.thought = False
 
 
 def force(when: Forcing) -> Policy:
@@ -51,7 +67,7 @@ def force_first(step: Step, turn: Turn) -> Step:
 def force_always(step: Step, turn: Turn) -> Step:
     if not isinstance(step, CallModel) or step.tool_choice != "auto":
         return step
-    if turn.thought_required:
+    if turn.read(Needs).thought:
         return replace(step, tool_choice=Force(THINK_NAME))
     return replace(step, tool_choice="required")
 
@@ -61,33 +77,3 @@ def stop_asking(step: Step, turn: Turn) -> Step:
     if is_free(step) and turn.history.ignored >= MOST_IGNORED:
         return replace(step, tool_choice="auto")
     return step
-
-
-def honored(choice: ToolChoice, reply: Assistant) -> bool:
-    """Does `reply` do what the tool choice asked?"""
-    called = [call.name for call in reply.tool_calls]
-    match choice:
-        case Force(name=name):
-            return name in called
-        case "required":
-            return bool(called)
-        case "none":
-            return not called
-    return True
-
-
-def not_honored(choice: ToolChoice, reply: Assistant, ignored: int) -> str:
-    """What a watcher should know about a reply that did not do what its tool choice asked.
-    `ignored`: how many in a row ignored theirs, with this one.
-    """
-    if choice == "none":
-        return f"{reply.model} called tools in its final reply; they were not run."
-    asked = "call a tool"
-    if isinstance(choice, Force):
-        asked = f"call {choice.name}"
-    if reply.enforced == "prompt":
-        return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
-    told = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
-    if ignored == MOST_IGNORED:
-        told += " From now on it is not asked any more."
-    return told

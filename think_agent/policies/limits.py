@@ -1,8 +1,8 @@
 """Limits: a turn ends at the first limit that it reaches.
 
-Rule 1: at a limit the checks run (`done_when.py`), and no tool can be called any more. One last
-        model call says what was done and what is open. The limit of model calls includes this call.
-        For the other limits, what it uses comes on top.
+Rule 1: at a limit no tool can be called any more. One last model call says what was done and what
+        is open. (Before it, the checks of `done_when.py` run.) The limit of model calls includes
+        this call. For the other limits, what it uses comes on top.
 Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the last
         reply says.
 Rule 3: everything is counted from the transcript, and seconds from the time stamps of its messages.
@@ -10,16 +10,16 @@ Rule 3: everything is counted from the transcript, and seconds from the time sta
 Rule 4: prices change, so there are none in here. The caller gives the table.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal
+from typing import Literal, get_args
 
 from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, is_action
-from ..messages import Usage, User
+from ..messages import THINK_NAME, Usage, User
 from ..outcome import report
+from ..think import should_continue
 from ..turn import Turn
-from .done_when import missing, unchecked
 
 Kind = Literal["limit", "budget"]
 CLOSING_TOKENS = 1_000  # for the closing reply at a limit, and any beyond a limit of tokens
@@ -62,12 +62,11 @@ class Price:
 @dataclass(kw_only=True)
 class Limits:
     """The limits of a turn; infinity means no limit. `model`: the name of the model, to find its
-    price. `checks`: the names of the checks.
+    price.
     """
 
     model: str = ""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    checks: Sequence[str] = ()
     model_calls: float = inf
     actions: float = inf
     seconds: float = inf
@@ -102,21 +101,33 @@ class Limits:
             return f"{self.seconds:g} seconds"
         return ""
 
-    def of_reply(self, turn: Turn, *, is_closing: bool) -> tuple[int | None, float]:
-        """How many tokens (None: any number) and seconds the next reply may take. A closing reply
-        may go beyond the limits, within bounds of its own.
+    def bound_step(self, step: Step, turn: Turn) -> Step:
+        """The policy: what the limits mean for a step that is taken."""
+        match step:
+            case CallModel():
+                return self._bound_reply(step, turn)
+            case Check():
+                return replace(step, at_limit=self.reached(turn) is not None)
+            case CallTool(call) if call.name == THINK_NAME:
+                return self._hurry(step, turn)
+        return step
+
+    def _bound_reply(self, step: CallModel, turn: Turn) -> CallModel:
+        """How many tokens and seconds the reply may take. A closing reply may go beyond the limits,
+        within bounds of its own.
         """
         tokens = min(self.tokens - turn.tokens, self._affordable(turn))
         seconds = self.seconds - turn.seconds
-        if turn.limit:
+        if turn.limit or (step.say and step.say.kind in get_args(Kind)):
             tokens = CLOSING_TOKENS
             seconds = CLOSING_SECONDS
-        elif is_closing:
+        elif step.tool_choice == "none":
             tokens = max(tokens, CLOSING_TOKENS)
             seconds = max(seconds, CLOSING_SECONDS)
-        if tokens == inf:
-            return None, seconds
-        return int(tokens), seconds
+        if step.max_output_tokens is not None:  # a policy of the user may ask for less
+            tokens = min(tokens, step.max_output_tokens)
+        most = None if tokens == inf else int(tokens)
+        return replace(step, max_output_tokens=most, seconds=min(seconds, step.seconds))
 
     def _affordable(self, turn: Turn) -> float:
         """How many tokens of output the money buys that is left; infinity if nothing limits it."""
@@ -158,10 +169,15 @@ class Limits:
         kind, limit = reached
         if step.say and step.say.kind == "silence":  # no model call is left for that question
             return Done(kind, turn.last_words)
-        due = unchecked(self.checks, turn)
-        if due:
-            return Check(due)
         return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
+
+    def _hurry(self, step: CallTool, turn: Turn) -> CallTool:
+        """After many replies in a row that only think, the model is told to act or to finish."""
+        in_a_row = turn.thoughts_in_a_row
+        if in_a_row < self.thoughts or should_continue(step.call) is False:
+            return step
+        told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
+        return replace(step, remark=told)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit has cut off the closing reply or left it empty, the exit names
@@ -226,7 +242,5 @@ def _closing_question(limit: str, turn: Turn) -> str:
         f"The limit of {limit} for this request is reached; no tool can be called any more.",
         f"What was done:\n{report(turn) or 'nothing yet'}",
     ]
-    if turn.checks.missing:
-        lines.append(f"What is missing:\n{missing(turn)}")
     lines.append("Tell the user what was done and decided, and what is open.")
     return "\n".join(lines)

@@ -1,23 +1,28 @@
 """Patience: how often something may go wrong before the run gives up.
 
 Rule 1: the model is told first. The run ends only if the model goes on like that.
-Rule 2: `patience` counts replies in a row that brought nothing (`misses.py`), whatever the reason.
-        A person is asked, if there is one, before the run gives up.
-Rule 3: repeats bring something, so they are counted apart. Nobody is asked about them.
+Rule 2: `patience` counts replies in a row that brought nothing. In such a reply, every call failed
+        or was refused, or it could not be read. Calls of `think` are left aside. A person is asked,
+        if there is one, before the run gives up.
+Rule 3: what a person refused, and what the kit refused because of something else (a limit, a call
+        that failed before, a run that was stopped), does not count.
+Rule 4: a reply that only thinks neither counts nor ends the row. If a person says "go on", a new
+        row begins.
+Rule 5: repeats bring something, so they are counted apart (`repeats.py`).
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
-from ..messages import Assistant, User
-from ..misses import FAILURES
+from ..messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, User, Verdict
 from ..outcome import report
-from ..tools import Tool
 from ..turn import Turn
 from .limits import bound
 
-HELP = {  # what helps, by the code of the last miss (`misses.py`)
+FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
+FAILURES = (FAILED, "invalid")  # the call was made, and it failed
+NO_MISS = ("person", "limit", "failed", "stopped")  # rule 3
+HELP = {  # what helps, by the code of the last miss
     "gate": "It acted without a thought. Agent(carry=True) asks for it in the call itself.",
     "text": 'It wrote its calls as text. Speak json with it: in_dialect(model, "json"), or '
     "--dialect json.",
@@ -25,22 +30,69 @@ HELP = {  # what helps, by the code of the last miss (`misses.py`)
 }
 
 
+@dataclass
+class Misses:
+    """How many replies in a row brought nothing, and why the latest did not."""
+
+    before: int = 0  # in a row, before the latest reply
+    code: str = ""  # why a call of the latest reply brought nothing: a failure, or else the last
+    worked: bool = False  # did a call of the latest reply work?
+
+    @property
+    def in_a_row(self) -> int:
+        """Replies in a row that brought nothing. It counts once the calls of a reply are done."""
+        if self.worked:
+            return 0
+        if self.code:
+            return self.before + 1
+        return self.before
+
+    def add(self, message: Message, call: ToolCall | None) -> None:
+        """Read the next message of the turn. `call`: the call that it is about."""
+        match message:
+            case Assistant():
+                self._begin_reply(message)
+            case Verdict(call_id=""):  # a person says whether to go on
+                self.before = 0
+                self.code = ""
+            case ToolResult() if call and call.name != THINK_NAME:
+                self._add_result(message)
+
+    def _begin_reply(self, reply: Assistant) -> None:
+        self.before = self.in_a_row
+        self.code = ""
+        self.worked = False
+        if reply.stop_reason == "malformed":
+            self.code = reply.stop_reason
+        elif not reply.tool_calls:
+            self.before = 0
+
+    def _add_result(self, result: ToolResult) -> None:
+        if result.refused in NO_MISS:
+            return
+        if result.is_error and self.code not in FAILURES:
+            self.code = result.refused or FAILED
+        if not result.is_error:
+            self.worked = True
+
+
 def patience(limit: int = 3, *, ask: bool = False) -> Policy:
-    """The policy: after `limit` replies in a row that brought nothing (`misses.py`) a person is
+    """The policy: after `limit` replies in a row that brought nothing a person is
     asked whether to go on (`ask`), or the run gives up, with a summary of what was tried.
     """
     most = bound("patience", limit)
 
     def give_up_after_misses(step: Step, turn: Turn) -> Step:
-        if not isinstance(step, CallModel) or turn.misses.in_a_row < most:
+        misses = turn.read(Misses)
+        if not isinstance(step, CallModel) or misses.in_a_row < most:
             return step
         if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
             return step
-        lines = [f"{turn.misses.in_a_row} replies in a row brought nothing."]
+        lines = [f"{misses.in_a_row} replies in a row brought nothing."]
         if turn.actions:
             lines.append(report(turn))
-        if turn.misses.code in HELP:
-            lines.append(HELP[turn.misses.code])
+        if misses.code in HELP:
+            lines.append(HELP[misses.code])
         tried = "\n".join(lines)
         if ask:
             return AskHuman(f"{tried}\nGo on?")
@@ -53,49 +105,13 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     """The policy of `on_tool_error="fail_fast"`: the first failed call ends the run, and no call
     after it is run.
     """
-    if turn.misses.code not in FAILURES:
+    if turn.read(Misses).code not in FAILURES:
         return step
     if is_action(step):
         return Refuse(step.call, "failed", "not run: a call before it failed.")
     if isinstance(step, CallModel):
         return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
     return step
-
-
-def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
-    """The policy: if the same action had the same arguments and the same result `limit` times in a
-    turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
-    matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
-    a row.
-    """
-    most = bound("max_repeats", limit)
-
-    def stop_repeating(step: Step, turn: Turn) -> Step:
-        if not is_free(step):
-            return step
-        repeats = turn.repeats
-        name = repeats.what[0]
-        tool = tools.get(name)
-        times = repeats.times[repeats.what]
-        times_that_count = times
-        if tool and tool.read_only:
-            times_that_count = repeats.in_a_row
-        if times_that_count < most:
-            return step
-        pointed_out = repeats.pointed_out.get(repeats.what)
-        if pointed_out is not None:
-            if times == pointed_out:
-                return step
-            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
-        if step.say or isinstance(turn.last, User):  # a question never overwrites a question
-            return step
-        told = (
-            f"You have called {name} {times_that_count} times with the same arguments and the same "
-            "result. Do something else, or finish."
-        )
-        return replace(step, say=User(told, kind="repeat"))
-
-    return stop_repeating
 
 
 def ask_for_format(step: Step, turn: Turn) -> Step:

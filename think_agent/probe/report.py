@@ -17,7 +17,7 @@ from ..dialects.auto import WITH_TOOLS, WITHOUT_TOOLS, tools_are_shown
 from ..messages import Assistant, Force, ToolCall, ToolResult, User
 from ..model import Request
 from ..policies import Forcing
-from ..policies.forcing import honored
+from ..received import honored
 from ..schema import problems, reduced
 from ..think import THINK
 from ..tools import Tool
