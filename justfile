@@ -18,10 +18,6 @@ test *words:
 random *words:
     {{python}} -m pytest -m hypothesis --hypothesis-profile=random {{words}}
 
-# how readable the package is, against its limits
-readable *paths:
-    {{python}} -m tests.readable {{paths}}
-
 # lint, format and types
 lint:
     {{python}} -m ruff check .

@@ -7,7 +7,7 @@ value or a call is changed at one place. It is caught when a test fails or does 
 changed here: a mutant stands in a temporary copy.
 
 Rule 1: the tests of the room are asked first, and if these pass, the tests of `WIDE`.
-Rule 2: tests that count tokens see every change, so they are not asked (`MEASURES`, `MADE`).
+Rule 2: the test that compares the READMEs sees every change, so it is not asked (`MADE`).
 Rule 3: the same seed makes the same mutants, as long as the room's files are the same.
 
 Prints a line for each mutant, with the first test that fails, and exits with 1 when one survived.
@@ -42,7 +42,6 @@ from think_agent.text import shorten
 PACKAGE = ROOT / "think_agent"
 ROOMS = ["core", *sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))]
 WIDE = ["core", "policies", "demos", "cli"]  # the tests that are asked after those of the room
-MEASURES = "test_readable.py"
 MADE = "tests/demos/test_readme.py::test_the_made_parts_are_current"
 LEFT_OUT = [".git", ".venv", "*_cache", "__pycache__"]  # of the copy
 SECONDS = 240  # for the tests of a folder
@@ -156,7 +155,7 @@ def failing(folder: str, copy: Path, name: str) -> str:
     """The first test of a folder that fails, those of the file `name` before others; "" when all
     pass.
     """
-    paths = [path for path in (copy / "tests" / folder).glob("test_*.py") if path.name != MEASURES]
+    paths = list((copy / "tests" / folder).glob("test_*.py"))
     if not paths:
         return ""
     paths.sort(key=lambda path: (path.stem != f"test_{name}", path))

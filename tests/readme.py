@@ -4,8 +4,8 @@
     python -m tests.readme --write    makes it current
 
 Rule 1: a made part stands between `<!-- made: NAME -->` and `<!-- end -->`; NAME is a key of MADE.
-Rule 2: nothing is listed by hand. Files, their first sentences, sizes and limits, lessons and what
-        to notice in them are read from the tree.
+Rule 2: nothing is listed by hand. Files, their first sentences and sizes, lessons and what to
+        notice in them are read from the tree.
 Rule 3: seconds differ from run to run, so they are not compared.
 """
 
@@ -27,14 +27,15 @@ from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER, unlabeled
 from demos.refund.shop import INSTRUCTIONS, Shop
-from tests.readable import AT_MOST, FIRST_HOUR, measure, parts
 from tests.support.commands import run_here
-from tests.support.sizes import ROOT, files
+from tests.support.layers import closure
+from tests.support.sizes import ROOT, count_lines, files
 from think_agent import Agent, Verdict, connect
 from think_agent.audit import Report, explain, report, to_html
 from think_agent.cli.console import RunView
 
 PACKAGE = ROOT / "think_agent"
+FIRST_HOUR = ("messages", "think", "turn", "loop", "running")
 README = ROOT / "README.md"
 PICTURE = ROOT / "demos/run.svg"
 PAGE = ROOT / "demos/audit.svg"
@@ -86,39 +87,25 @@ def sentence(path: Path) -> str:
 
 
 def table(paths: Iterable[Path], seen_from: str) -> str:
-    """One line a file: what it is, and how much there is to read."""
+    """One row a file: what it is, and how many lines of code it has."""
     rows = ""
     for path in paths:
-        size = sizes(path)
+        size = count_shown_lines(path)
         if not size:
             continue
         link = f"[`{path.name}`]({path.relative_to(ROOT / seen_from)})"
         words = "The package's API." if path.name == "__init__.py" else sentence(path)
         rows += f"| {link} | {words} | {size} |\n"
-    return "| file | what it is | tokens | code lines |\n|---|---|---|---|\n" + rows
+    return "| file | what it is | lines of code |\n|---|---|---|\n" + rows
 
 
-def sizes(path: Path) -> str:
-    """Two cells of a table, for a file that holds code: its tokens and its lines. A template, which
-    is read by its shape, has lines alone.
-    """
+def count_shown_lines(path: Path) -> int:
+    """The lines of code of a Python file, or the lines of a template; 0 for any other file."""
     if path.suffix == ".py":
-        found = measure([path])
-        return f"{found.tokens:,} | {found.lines}" if found.tokens else ""
-    source = path.read_text(encoding="utf-8") if path.suffix in WORDS else ""
-    lines = [line for line in source.splitlines() if line.strip()]
-    return f"– | {len(lines)}" if lines else ""
-
-
-def limits() -> str:
-    """How much there is to read, and how much there may be."""
-    rows = ""
-    for name, paths in parts().items():
-        if "tokens" in AT_MOST[name]:
-            found = measure(paths)
-            most = AT_MOST[name]["tokens"]
-            rows += f"| {name} | {found.tokens:,} | {most:,} | {found.lines:,} |\n"
-    return "| to read | tokens | at most | code lines |\n|---|---|---|---|\n" + rows
+        return count_lines([path])
+    if path.suffix not in WORDS:
+        return 0
+    return sum(bool(line.strip()) for line in path.read_text(encoding="utf-8").splitlines())
 
 
 def first_hour() -> str:
@@ -132,14 +119,14 @@ def root() -> str:
 
 
 def rooms() -> str:
-    """One line a room: what it is, and how much there is to read."""
+    """One row a room: what it is, and how many lines of code it has."""
     rows = ""
     for room in ROOMS:
         page = PACKAGE / room / "README.md"
-        size = measure(files(f"think_agent/{room}")).tokens
+        size = count_lines(files(f"think_agent/{room}"))
         about = sentence(PACKAGE / room / "__init__.py")
         rows += f"| [{room}/]({page.relative_to(PACKAGE)}) | {about} | {size:,} |\n"
-    return "| room | what it is | tokens |\n|---|---|---|\n" + rows
+    return "| room | what it is | lines of code |\n|---|---|---|\n" + rows
 
 
 def room_files(room: str) -> str:
@@ -183,15 +170,15 @@ def lessons() -> str:
 
 def reading() -> str:
     """How much there is to read, and how much there is."""
-    found = parts()
-    first = measure(found["the first hour"]).lines
-    core = measure(found["the core"]).lines
-    package = measure(found["the package"]).lines
+    first_hour = [PACKAGE / f"{name}.py" for name in FIRST_HOUR]
+    imported = closure(f"think_agent.{name}" for name in FIRST_HOUR)
+    core = [*PACKAGE.glob("*.py"), *PACKAGE.glob("policies/*.py")]
     return (
-        f"Five files are the core idea: {first:,} lines of code (without docstrings and comments), "
-        "an hour to read. The core, "
-        f"which is all that an agent needs, has {core:,} lines. The whole package has {package:,}. "
-        "Every other feature is in a folder of its own, for the day you want it.\n"
+        f"Five files are the core idea: {count_lines(first_hour):,} lines of code (without "
+        f"docstrings and comments). With the {len(imported) - len(first_hour)} files that they "
+        f"import it is {count_lines(imported):,} lines. The core, which is all that an agent "
+        f"needs, has {count_lines(core):,}, and the whole package "
+        f"{count_lines(files('think_agent')):,}. Every other feature has a folder of its own.\n"
     )
 
 
@@ -293,7 +280,6 @@ def recorder() -> Console:
 
 
 MADE: dict[str, Callable[[], str]] = {
-    "limits": limits,
     "first hour": first_hour,
     "root": root,
     "rooms": rooms,

@@ -53,7 +53,7 @@ from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name
 from .policies.validation import validation
 from .policies.yours import yours
-from .running import Asked, Decision, Event, Perform, Run, RunCheck, Said
+from .running import Decision, Effect, Event, Opening, Perform, Run, RunCheck
 from .streaming import Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
@@ -302,7 +302,7 @@ class Agent(Generic[Data]):
             left_out=left_out,
         )
 
-    def stamped(self, message: Message, turn: Turn) -> Message:
+    def stamp(self, message: Message, turn: Turn) -> Message:
         """A message as it is recorded, with the time."""
         if self.answer:
             message = self.answer.numbered(message, turn)
@@ -310,80 +310,80 @@ class Agent(Generic[Data]):
             message = replace(message, at=self.now())
         return message
 
-    def finished(self, outcome: Outcome, turn: Turn) -> Outcome:
+    def finish(self, outcome: Outcome, turn: Turn) -> Outcome:
         """The outcome of a run, with the answer as an object, and the cost."""
         data = self.answer.data_of(outcome, turn) if self.answer else None
         return replace(outcome, data=data, cost=self.limits.cost_of(turn))
 
-    def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
+    def perform(self, effect: Effect, *, streamed: bool = False) -> Generator[Event, None, None]:
         """Do one thing that a run asks for. Gives the resulting message, and everything else that
         a watcher may see. An engine that records steps overrides this.
         """
-        match asked:
+        match effect:
             case Request() if streamed:
-                yield from self.model.stream(asked)
+                yield from self.model.stream(effect)
             case Request():
-                yield self.model.complete(asked)
+                yield self.model.complete(effect)
             case Perform() | RunCheck():
-                yield from self._came(asked, settle(*self._work(asked)))
+                yield from self._came(effect, settle(*self._work(effect)))
             case AskHuman():
                 assert self._approve
-                answer = self._approve(asked)
+                answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield asked.answered(answer)
+                yield effect.answered(answer)
 
     async def aperform(
-        self, asked: Asked, *, streamed: bool = False
+        self, effect: Effect, *, streamed: bool = False
     ) -> AsyncGenerator[Event, None]:
         """`perform` without blocking the event loop."""
-        match asked:
+        match effect:
             case Request() if streamed:
-                async for event in self.model.astream(asked):
+                async for event in self.model.astream(effect):
                     yield event
             case Request():
-                yield await self.model.acomplete(asked)
+                yield await self.model.acomplete(effect)
             case Perform() | RunCheck():
-                for came in self._came(asked, await asettle(*self._work(asked))):
+                for came in self._came(effect, await asettle(*self._work(effect))):
                     yield came
             case AskHuman():
                 assert self._approve
-                answer = self._approve(asked)
+                answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     answer = await answer
-                yield asked.answered(answer)
+                yield effect.answered(answer)
 
-    def _work(self, asked: Perform | RunCheck) -> tuple[Function, float | None]:
+    def _work(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to be run, and how many seconds it may take."""
-        if isinstance(asked, RunCheck):
-            return partial(self._checks[asked.name], asked.turn), self._check_timeout
-        return toolbox.bound(self.tools, asked.call, asked.key, asked.fitted)
+        if isinstance(effect, RunCheck):
+            return partial(self._checks[effect.name], effect.turn), self._check_timeout
+        return toolbox.bound(self.tools, effect.call, effect.key, effect.fitted)
 
-    def _came(self, asked: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
+    def _came(self, effect: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
-        if isinstance(asked, RunCheck):
-            yield as_checked(asked.name, settled, self._check_timeout, at_limit=asked.at_limit)
+        if isinstance(effect, RunCheck):
+            yield as_checked(effect.name, settled, self._check_timeout, at_limit=effect.at_limit)
             return
-        tool = self.tools.get(asked.call.name)
-        yield toolbox.as_result(tool, asked.call, settled, self._max_chars)
+        tool = self.tools.get(effect.call.name)
+        yield toolbox.as_result(tool, effect.call, settled, self._max_chars)
         error = settled[1]
         if error is None or isinstance(error, toolbox.EXPECTED):
             return
-        yield Notice(noted(asked.call.name, error))
+        yield Notice(noted(effect.call.name, error))
         if self._on_tool_error == "raise":
             raise error
 
-    async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
+    async def _aopened(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
             import asyncio
 
             # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
-            transcript = await asyncio.to_thread(self._file, transcript, said)
-        return self._opened(transcript, said)
+            transcript = await asyncio.to_thread(self._file, transcript, opening)
+        return self._opened(transcript, opening)
 
-    def _opened(self, transcript: Saved | None, said: Said) -> Run:
+    def _opened(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            transcript = self._file(transcript, said)
+            transcript = self._file(transcript, opening)
         elif not isinstance(transcript, Transcript):
             messages = list(transcript or ())
             for message in messages:
@@ -391,10 +391,10 @@ class Agent(Generic[Data]):
                     problem = f"{message!r} is no message; pass outcome.transcript, or a path"
                     raise TypeError(problem)
             transcript = Transcript(messages)
-        return Run(self, transcript, said)
+        return Run(self, transcript, opening)
 
-    def _file(self, path: str | os.PathLike[str], said: Said) -> Transcript:
-        resumes = not isinstance(said, User)
+    def _file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
+        resumes = not isinstance(opening, User)
         if resumes and not os.path.exists(path):  # a mistyped path makes no file
             raise TranscriptError(f"{path}: there is no such file; nothing to resume")
         return TranscriptFile(path, self.made_of(), now=self.now())

@@ -35,7 +35,9 @@ NUMBER = re.compile(r"\[(\d+)\] ")  # before a result
 ORDER_NUMBER = re.compile(r"\bORD-\d+\b", re.IGNORECASE)
 # From "do not refund" to the end of the sentence, a "but", or the next word about refunds.
 NOT_TO = r"\b(?:do not|don['’]t|never) refund\b"
-LEFT_ALONE = re.compile(rf"{NOT_TO}(.*?)(?={NOT_TO}|\brefund|\bbut\b|[.;!?]|$)", re.I | re.S)
+LEFT_ALONE = re.compile(
+    rf"{NOT_TO}(.*?)(?={NOT_TO}|\brefund|\bbut\b|[.;!?]|$)", re.IGNORECASE | re.DOTALL
+)
 
 
 def reply(request: Request) -> Assistant:

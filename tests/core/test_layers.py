@@ -1,14 +1,13 @@
-"""Which folder may import which, read from the imports of every file: also from lazy imports and
-from those for types only.
-"""
+"""Which folder may import which."""
 
-import ast
 import graphlib
 import sys
 
 import pytest
 
-from tests.support.sizes import ROOT, files
+from tests.readme import FIRST_HOUR
+from tests.support.layers import PACKAGE, closure, imports_of, modules_of
+from tests.support.sizes import files
 
 CORE = {"root", "policies"}
 MAY = {  # a folder: the folders that it may import, besides itself
@@ -39,7 +38,6 @@ LIBRARIES = {  # besides the standard library
     "wire": {"pydantic", "pydantic_core", "jiter"},  # no SDK and no client
     "dialects": {"pydantic", "pydantic_core", "jiter"},
 }
-PACKAGE = ROOT / "think_agent"
 FILES = [path for path in files("think_agent") if path.suffix == ".py"]
 
 
@@ -48,27 +46,13 @@ def folder_of(parts: tuple[str, ...]) -> str:
     return parts[0] if parts and (PACKAGE / parts[0]).is_dir() else "root"
 
 
-def imported(path) -> set[tuple[str, ...]]:
-    """The modules that a file imports: absolute, by their parts."""
-    here = ("think_agent", *path.relative_to(PACKAGE).parts[:-1])
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {tuple(alias.name.split(".")) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = here[: len(here) + 1 - node.level] if node.level else ()
-            module = (*base, *(node.module or "").split(".")) if node.module else base
-            found |= {(*module, alias.name) for alias in node.names}
-    return found
-
-
 def forbidden_imports() -> set[tuple[str, str]]:
     """Each file with each folder that it imports but may not."""
     found = set()
     for path in FILES:
         parts = path.relative_to(PACKAGE).parts
         room, name = folder_of(parts), "/".join(parts)
-        for module in imported(path):
+        for module in modules_of(path):
             if module[0] != "think_agent":
                 continue
             other = folder_of(module[1:])
@@ -91,23 +75,20 @@ def test_no_folder_imports_what_it_may_not():
 def test_each_folder_imports_only_its_libraries(room):
     """The core, the wire formats and the dialects need no SDK, no client and no terminal."""
     paths = [path for path in FILES if folder_of(path.relative_to(PACKAGE).parts) == room]
-    modules = {module[0] for path in paths for module in imported(path)}
+    modules = {module[0] for path in paths for module in modules_of(path)}
     assert modules - {"think_agent", *sys.stdlib_module_names} <= LIBRARIES[room]
+
+
+def test_the_kernel_imports_no_policy():
+    """What a step and a run are does not depend on any feature."""
+    kernel = closure(f"think_agent.{name}" for name in FIRST_HOUR)
+    assert {path.parent.name for path in kernel} == {"think_agent"}
+    assert PACKAGE / "agent.py" not in kernel
 
 
 def test_no_files_have_an_import_cycle():
     """Imports for types alone count, too."""
-    imports = {}
-    for path in FILES:
-        if path.name == "__init__.py":
-            continue
-        files_of = set()
-        for module in imported(path):
-            for end in (len(module), len(module) - 1):
-                file = PACKAGE.joinpath(*module[1:end]).with_suffix(".py")
-                if module[0] == "think_agent" and file in FILES:
-                    files_of.add(file)
-        imports[path] = files_of
+    imports = {path: imports_of(path) for path in FILES if path.name != "__init__.py"}
     order = graphlib.TopologicalSorter(imports)
     order.prepare()  # raises CycleError with the circle
     assert order.is_active()

@@ -22,7 +22,7 @@ from tests.support.providers import SPEAKS, desk, every_provider, model_of, says
 from tests.support.strategies import replies
 from think_agent import Agent, Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
 from think_agent.testing import call
-from think_agent.wire.incoming import whole_call
+from think_agent.wire.incoming import make_call_delta
 from think_agent.wire.pieces import CallReader, JsonReader
 
 
@@ -94,8 +94,8 @@ def test_the_pieces_of_a_reply_join_to_its_parts(reply):
 
 
 def test_a_call_that_arrives_whole_is_shown_by_its_kind():
-    assert whole_call(call("think", thought="Hm."), 1) == Delta("thought", "Hm.", "think", 1)
-    assert whole_call(call("pay", n=1), 2) == Delta("call", '{"n": 1}', "pay", 2)
+    assert make_call_delta(call("think", thought="Hm."), 1) == Delta("thought", "Hm.", "think", 1)
+    assert make_call_delta(call("pay", n=1), 2) == Delta("call", '{"n": 1}', "pay", 2)
 
 
 @every_provider

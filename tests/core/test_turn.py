@@ -29,7 +29,7 @@ def as_tried(doubt) -> naive.Tried:
         written.arguments,
         doubt.key,
         doubt.same,
-        doubt.starts,
+        doubt.unfinished,
         doubt.turn,
     )
 
@@ -61,7 +61,7 @@ def facts(turn: Turn) -> dict[str, object]:
     decisions = turn.read(Decisions)
     values |= {
         "doubts": doubts.calls,
-        "running": doubts.running,
+        "running": doubts.last_started,
         "unused_verdict": doubts.unused,
         "sources": turn.history.read(Sources).numbers,
         "edits": decisions.edits,

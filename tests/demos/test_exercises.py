@@ -14,7 +14,7 @@ SOLUTIONS = dict(
     re.findall(
         r"^## (\w+)\n\n```python\n(.*?)^```",
         (FOLDER / "SOLUTIONS.md").read_text(encoding="utf-8"),
-        re.M | re.S,
+        re.MULTILINE | re.DOTALL,
     )
 )
 BEGINS, ENDS = "    # Your code begins.\n", "    # Your code ends.\n"
@@ -26,7 +26,7 @@ def tried(folder: Path) -> tuple[int, set[str]]:
     command += sorted(folder.glob("*.py"))
     env = environment(PYTHONPATH=str(ROOT))
     shown = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    return shown.returncode, set(re.findall(r"^FAILED (\w+)\.py", shown.stdout, re.M))
+    return shown.returncode, set(re.findall(r"^FAILED (\w+)\.py", shown.stdout, re.MULTILINE))
 
 
 def test_an_exercise_is_red_and_its_solution_of_ten_lines_makes_it_green(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from tests.audit.test_audit import AXE, BROWSER, NO_BROWSER, PAYLOADS
 from tests.support.commands import decisions, run
-from tests.support.sizes import files, lines_of_code
 from tests.support.web import KILLS, OFFLINE, web_desk
 from think_agent.text import well_formed
 
@@ -127,17 +126,6 @@ def test_without_the_extra_it_says_how_to_install_it():
     done = run("-c", code, "/nowhere")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "pip install -e '.[web]'" in done.stderr
-
-
-def test_the_desk_is_small_enough_to_read():
-    code = page = ""
-    for path in files("demos/web"):
-        if path.suffix == ".py":
-            code += path.read_text(encoding="utf-8")
-        elif path.stem == "page":
-            page += path.read_text(encoding="utf-8")
-    assert lines_of_code(code) <= 300
-    assert len(re.findall(r"\S.*", page)) <= 250
 
 
 # Killed.

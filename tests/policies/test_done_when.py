@@ -167,7 +167,7 @@ def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(
 def test_an_async_check_runs_in_every_way():
     async def later(turn):
         await asyncio.sleep(0)
-        return None
+        return
 
     for way in WAYS:
         assert way(Books().agent("Done.", done_when=[later]), "Go.", ()).exit == "silence"

@@ -40,7 +40,7 @@ from think_agent import (
     User,
 )
 from think_agent.received import with_ids
-from think_agent.wire.incoming import arguments_of
+from think_agent.wire.incoming import parse_arguments
 
 HTTP = httpx2.Client(verify=False)  # to load certificates takes longer than a test
 ERRORS: dict[str, dict[str, tuple[type[ModelError], str]]] = {
@@ -292,7 +292,7 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
     seen = ORACLES[provider](case)
     text = reply.commentary or reply.text
     assert (text, reply.thinking) == (seen.text, seen.thinking)
-    calls = [ToolCall(id, name, arguments_of(written)) for id, name, written in seen.calls]
+    calls = [ToolCall(id, name, parse_arguments(written)) for id, name, written in seen.calls]
     assert reply.tool_calls == tuple(calls)
     if seen.usage is None:
         assert reply.usage.input_tokens + reply.usage.output_tokens == seen.total
@@ -314,7 +314,7 @@ def test_a_recorded_reply_is_read_as_the_sdk_reads_it(provider, case):
         assert told(deltas, "thinking") == reply.thinking
         for number, call in enumerate(reply.tool_calls):
             pieces = [delta for delta in deltas if delta.index == number]
-            assert arguments_of(told(pieces, "call")) == call.arguments
+            assert parse_arguments(told(pieces, "call")) == call.arguments
             assert {piece.name for piece in pieces if piece.kind == "call"} == {call.name}
 
 

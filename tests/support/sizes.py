@@ -1,10 +1,11 @@
-"""The files of the project and their sizes: tokens, and the lines that have tokens. Docstrings and
-comments do not count.
+"""The files of the project, and how many lines of code they have. Docstrings, comments and blank
+lines do not count.
 """
 
 import ast
 import io
 import tokenize
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,24 +35,22 @@ def is_docstring(node: ast.AST) -> bool:
     return isinstance(node.value.value, str)
 
 
-def tokens_and_lines(source: str) -> tuple[int, int]:
-    """The tokens of a Python file, and the lines on which they stand."""
+def lines_of_code(source: str) -> int:
+    """How many lines of a Python file hold code."""
     documentation: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and is_docstring(node):
             documentation.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
-    tokens = 0
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in LAYOUT or token.start[0] in documentation:
             continue
-        tokens += 1
         lines.update(range(token.start[0], token.end[0] + 1))
-    return tokens, len(lines)
+    return len(lines)
 
 
-def lines_of_code(source: str) -> int:
-    """How many lines of a Python file hold code."""
-    _, lines = tokens_and_lines(source)
-    return lines
+def count_lines(paths: Iterable[Path]) -> int:
+    """How many lines of code the Python files among `paths` have, together."""
+    sources = [path.read_text(encoding="utf-8") for path in paths if path.suffix == ".py"]
+    return sum(lines_of_code(source) for source in sources)

@@ -8,7 +8,7 @@ from think_agent import Assistant, Request
 from think_agent.messages import Json
 from think_agent.streaming import Delta
 from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
-from think_agent.wire.incoming import checked_reply
+from think_agent.wire.incoming import validate_reply
 from think_agent.wire.settings import Settings
 
 PLAIN = Settings(max_output_tokens=100)
@@ -35,7 +35,7 @@ def to_wire(wire: str, request: Request, settings: Settings = PLAIN, **options: 
 def reply_of(wire: str, response: Json) -> Assistant:
     """The reply in a response, as a provider of that protocol reads it."""
     module = WIRES[wire][0]
-    return checked_reply(replace(module.from_wire(response), provider=module.NAME))
+    return validate_reply(replace(module.from_wire(response), provider=module.NAME))
 
 
 def folded(wire: str, *events: Json) -> tuple[Assistant, list[Delta]]:

@@ -8,7 +8,7 @@ import pytest
 import think_agent.wire
 from think_agent import Assistant, ToolCall
 from think_agent.streaming import Delta
-from think_agent.wire.incoming import arguments_of, checked_delta, checked_reply, count
+from think_agent.wire.incoming import parse_arguments, read_count, validate_delta, validate_reply
 
 WIRE = Path(think_agent.wire.__file__).parent
 ROOT = {"errors", "messages", "model", "streaming", "text", "think", "tools"}
@@ -27,32 +27,34 @@ def test_a_translator_imports_the_root_and_no_sdk(path):
 
 def test_a_valid_reply_stays_as_it_is():
     reply = Assistant("Grüße", "…", (ToolCall("a", "f", {"x": 1}),), native={"input": {"x": 1.0}})
-    assert checked_reply(reply) == reply
+    assert validate_reply(reply) == reply
 
 
 def test_lone_surrogates_are_replaced_and_pairs_are_joined():
     call = ToolCall("\udfff", "f\ud800", {"k\ud800": ["\ud800"]})
     reply = Assistant("a\ud800b", "\ud83d\ude00", (call,), model="m\ud800")
     repaired = ToolCall("\ufffd", "f\ufffd", {"k\ufffd": ["\ufffd"]})
-    assert checked_reply(reply) == Assistant("a\ufffdb", "\U0001f600", (repaired,), model="m\ufffd")
+    assert validate_reply(reply) == Assistant(
+        "a\ufffdb", "\U0001f600", (repaired,), model="m\ufffd"
+    )
 
 
 def test_a_native_form_keeps_what_was_joined_but_is_dropped_where_a_character_was_replaced():
     halves = {"text": "\ud83d\ude00"}
-    checked = checked_reply(Assistant("\ud83d\ude00", native=halves))
+    checked = validate_reply(Assistant("\ud83d\ude00", native=halves))
     assert checked == Assistant("\U0001f600", native={"text": "\U0001f600"})
     lone = {"text": "\ud800"}
-    assert checked_reply(Assistant("\ud800", native=lone)) == Assistant("\ufffd")
+    assert validate_reply(Assistant("\ud800", native=lone)) == Assistant("\ufffd")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_arguments_with_a_number_that_json_does_not_have_become_text(number):
     arguments = {"amount": float(number)}
-    assert arguments_of(arguments) == f'{{"amount": {number}}}'
+    assert parse_arguments(arguments) == f'{{"amount": {number}}}'
 
 
 def test_a_native_form_that_cannot_be_sent_is_dropped():
-    checked = checked_reply(Assistant("Hi", native={"input": [float("nan")]}, signed=True))
+    checked = validate_reply(Assistant("Hi", native={"input": [float("nan")]}, signed=True))
     assert (checked.text, checked.native) == ("Hi", None)
 
 
@@ -70,22 +72,22 @@ def test_a_native_form_that_cannot_be_sent_is_dropped():
 )
 def test_a_field_of_another_type_is_an_error(reply):
     with pytest.raises(ValueError, match="Input should be"):
-        checked_reply(reply)
+        validate_reply(reply)
 
 
 def test_a_delta_is_well_formed_text():
-    assert checked_delta(Delta("answer", "a\ud800")) == Delta("answer", "a\ufffd")
+    assert validate_delta(Delta("answer", "a\ud800")) == Delta("answer", "a\ufffd")
     for delta in (Delta("answer", 5), Delta("call", "{}", None)):
         with pytest.raises(AttributeError):
-            checked_delta(delta)
+            validate_delta(delta)
 
 
 @pytest.mark.parametrize("value", [None, "many", [], float("nan"), float("inf"), {"n": 5}])
 def test_a_count_that_is_not_a_number_is_0(value):
-    assert count({"output": {"tokens": value}}, "output", "tokens") == 0
-    assert count(value, "tokens") == 0
+    assert read_count({"output": {"tokens": value}}, "output", "tokens") == 0
+    assert read_count(value, "tokens") == 0
 
 
 @pytest.mark.parametrize("value", [12, "12", 12.9, " 12 "])
 def test_a_count_of_tokens_is_read_as_a_number(value):
-    assert count({"output": {"tokens": value}}, "output", "tokens") == 12
+    assert read_count({"output": {"tokens": value}}, "output", "tokens") == 12

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
-from ..wire.incoming import arguments_of
+from ..wire.incoming import parse_arguments
 from .runs import Said
 
 BOOKKEEPING = {  # types of rows that Claude Code writes for itself
@@ -132,7 +132,7 @@ def _read_part(part: Json) -> Iterator[Said]:
     elif kind in CALLS:
         id = str(take(part, CALL_ID + "|id"))
         name = str(take(part, "name|function_name"))
-        call = ToolCall(id, name, arguments_of(take(part, "arguments|input|args")))
+        call = ToolCall(id, name, parse_arguments(take(part, "arguments|input|args")))
         yield from _unread("call", part)
         yield Assistant(tool_calls=(call,))
     elif kind in RESULTS:

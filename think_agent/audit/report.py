@@ -337,8 +337,8 @@ class _Builder:
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
-        doubt = self._reading.history.read(Doubts).running
-        if doubt is None or doubt.starts == 1:
+        doubt = self._reading.history.read(Doubts).last_started
+        if doubt is None or doubt.unfinished == 1:
             return Note(f"started{under}", started)
         text = f"RUN AGAIN{under}, though it was started before and did not return"
         return Note(text, started, "alarm")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ..messages import THINK_NAME, Assistant
 from ..model import Model, Request
 from ..streaming import Delta
-from ..wire.incoming import whole_call
+from ..wire.incoming import make_call_delta
 from ..wire.pieces import JsonReader, Splitter
 
 
@@ -158,7 +158,7 @@ class Dialect(Wrapper):
                 if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
                         if call.name != THINK_NAME or "thought" not in reader.told:
-                            yield whole_call(call, number)
+                            yield make_call_delta(call, number)
                 yield reply
             case _:  # another Delta, or a Notice
                 yield event

@@ -36,7 +36,7 @@ from ..loop import AskHuman
 from ..messages import Assistant, Message, from_json, to_json
 from ..model import Model, Request
 from ..received import received
-from ..running import Asked, Event, Perform, Run, RunCheck, Said
+from ..running import Effect, Event, Opening, Perform, Run, RunCheck
 from ..schema import KEY
 from ..text import canonical
 from ..tools import Tool
@@ -85,25 +85,25 @@ class DurableAgent(Agent):
         """The same key when the workflow starts over, and another in a fork of it."""
         return uuid5(UUID(self._id), f"{DBOS.workflow_id} {len(self._run.messages)}").hex
 
-    def perform(self, asked: Asked, *, streamed: bool = False) -> Generator[Event, None, None]:
+    def perform(self, effect: Effect, *, streamed: bool = False) -> Generator[Event, None, None]:
         """As a step. A recorded reply has no Deltas."""
         do = super().perform
         # A person is asked in the workflow: to wait is no step, only the answer is one.
-        answer = list(do(asked)) if isinstance(asked, AskHuman) else []
+        answer = list(do(effect)) if isinstance(effect, AskHuman) else []
         rest: Iterator[Event] = iter(())  # a step that is read from the record has no notices
 
         def step() -> str:
             nonlocal rest
-            rest = iter(answer or do(asked))
+            rest = iter(answer or do(effect))
             message = next(rest)
             assert isinstance(message, Message)
             now = utc_now()
-            if isinstance(asked, Request) and isinstance(message, Assistant):
-                message = received(message, asked.tool_choice, self._run.turn, now)  # rule 1
+            if isinstance(effect, Request) and isinstance(message, Assistant):
+                message = received(message, effect.tool_choice, self._run.turn, now)  # rule 1
             return lines([replace(message, at=now)])[0]
 
         try:
-            line = DBOS.run_step(_options(asked), step)
+            line = DBOS.run_step(_options(effect), step)
         except error.DBOSMaxStepRetriesExceeded as failed:
             raise failed.errors[-1] from None
         (message,) = read([line])
@@ -111,22 +111,22 @@ class DurableAgent(Agent):
         yield message
         yield from rest  # the error of a tool, too, after it is recorded
 
-    def _opened(self, transcript: Saved | None, said: Said) -> Run:
+    def _opened(self, transcript: Saved | None, opening: Opening) -> Run:
         in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
         if DBOS.workflow_id is None or in_a_file:
             raise TypeError(ONLY)
         this = copy(self)  # workflows run side by side: each run has its own clock and keys
         this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
         this.now = lambda: this._stamp
-        this._run = super(DurableAgent, this)._opened(transcript, said)
+        this._run = super(DurableAgent, this)._opened(transcript, opening)
         return this._run
 
-    async def _aopened(self, transcript: Saved | None, said: Said) -> Run:
+    async def _aopened(self, transcript: Saved | None, opening: Opening) -> Run:
         raise TypeError(ONLY)
 
 
-def _options(asked: Asked) -> StepOptions:
-    match asked:
+def _options(effect: Effect) -> StepOptions:
+    match effect:
         case Perform(call):
             return {"name": call.name}
         case RunCheck(name):

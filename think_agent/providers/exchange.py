@@ -23,7 +23,7 @@ from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta, Notice
 from ..wire.forms import FormReader, read_form
-from ..wire.incoming import ErrorAnswer, checked_delta, checked_reply
+from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
 from .errors import RIGHT_KIND, SLIP, UnreadCall
@@ -76,7 +76,7 @@ class Exchange:
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
         for delta in self.fold.feed(event):
-            checked = checked_delta(delta)
+            checked = validate_delta(delta)
             self._is_shown = True
             if self._form is None:
                 yield checked
@@ -171,7 +171,7 @@ class Exchange:
         signed_under = ""
         if reply.signed:
             signed_under = provider.signed_under(self._body)
-        reply = checked_reply(
+        reply = validate_reply(
             reply,
             enforced=enforced,
             model=reply.model or provider.model,  # some servers name none

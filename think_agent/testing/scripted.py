@@ -56,10 +56,10 @@ class ScriptedModel(Model):
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply, word by word."""
-        from ..wire.incoming import deltas_of  # late: to import the package loads no wire
+        from ..wire.incoming import make_deltas  # late: to import the package loads no wire
 
         reply = self.complete(request)
-        for delta in deltas_of(reply):
+        for delta in make_deltas(reply):
             for word in re.findall(WORD, delta.text):
                 yield replace(delta, text=word)
         yield reply

@@ -16,7 +16,15 @@ Rule 4: `cache_control` marks what the cache keeps for later requests. One mark 
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, arguments_of, count, deltas_of, ended, joined, text_of
+from .incoming import (
+    STREAM_BROKE_OFF,
+    extract_text,
+    make_deltas,
+    merge_pieces,
+    parse_arguments,
+    read_count,
+    read_stop_reason,
+)
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -190,32 +198,32 @@ def from_wire(response: Json) -> Assistant:
             case "text" if not (block["text"].strip() or any(signatures[number:])):
                 continue  # the API refuses blank text, even its own, behind the last signature
             case "tool_use":  # calls of the server's own tools have other types
-                call = ToolCall(block["id"], block["name"], arguments_of(block["input"]))
+                call = ToolCall(block["id"], block["name"], parse_arguments(block["input"]))
                 calls.append(call)
                 block = {**block, "input": arguments_object(call)}
         content.append(block)
 
     details = response.get("stop_details") or {}
     counts = response.get("usage")  # input tokens come in three separate counts
-    read = count(counts, "cache_read_input_tokens")
-    written = count(counts, "cache_creation_input_tokens")
+    read = read_count(counts, "cache_read_input_tokens")
+    written = read_count(counts, "cache_creation_input_tokens")
     usage = Usage(
-        input_tokens=count(counts, "input_tokens") + read + written,
-        output_tokens=count(counts, "output_tokens"),
+        input_tokens=read_count(counts, "input_tokens") + read + written,
+        output_tokens=read_count(counts, "output_tokens"),
         cached_tokens=read,
         written_tokens=written,
-        reasoning_tokens=count(counts, "output_tokens_details", "thinking_tokens"),
+        reasoning_tokens=read_count(counts, "output_tokens_details", "thinking_tokens"),
     )
     why = details.get("category"), details.get("explanation")
     return Assistant(
-        text_of(blocks),
-        text_of(blocks, "thinking"),
+        extract_text(blocks),
+        extract_text(blocks, "thinking"),
         tuple(calls),
         usage=usage,
         model=response.get("model", ""),
         native={"content": content},
         signed=any(signatures),
-        **ended(calls, usage, response.get("stop_reason"), STOPPED, *why),
+        **read_stop_reason(calls, usage, response.get("stop_reason"), STOPPED, *why),
     )
 
 
@@ -244,7 +252,7 @@ class Fold:
                 self._blocks[index].append(delta)
                 if "partial_json" in delta and index in self._calls:
                     return self._calls[index].feed(delta["partial_json"])
-                return deltas_of(Assistant(delta.get("text", ""), delta.get("thinking", "")))
+                return make_deltas(Assistant(delta.get("text", ""), delta.get("thinking", "")))
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
                 usage = self._message.get("usage") or {}
@@ -257,12 +265,12 @@ class Fold:
     def result(self) -> Json:
         content = []
         for pieces in self._blocks.values():
-            found = joined(pieces)  # rule 3: of these, the keys that it began with
+            found = merge_pieces(pieces)  # rule 3: of these, the keys that it began with
             block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
             if found.get("partial_json"):  # it is empty for a call without arguments
-                block["input"] = arguments_of(found["partial_json"])
+                block["input"] = parse_arguments(found["partial_json"])
             content.append(block)
         message = {**self._message, "content": content}
         if not self.ended:
-            message["stop_reason"] = BROKEN_OFF
+            message["stop_reason"] = STREAM_BROKE_OFF
         return message

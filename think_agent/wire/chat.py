@@ -2,7 +2,7 @@
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
-from .incoming import arguments_of
+from .incoming import parse_arguments
 from .outgoing import arguments_object, arguments_text, sendable
 
 NEW_CALL: Json = {"type": "function", "function": {}}
@@ -58,6 +58,6 @@ def function_calls(message: Json) -> tuple[ToolCall, ...]:
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        arguments = arguments_of(function.get("arguments"))
+        arguments = parse_arguments(function.get("arguments"))
         calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
     return tuple(calls)

@@ -12,7 +12,15 @@ Rule 4: an answer without candidates, where no prompt was blocked, is an overloa
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, count, deltas_of, ended, first_choice
+from .incoming import (
+    STREAM_BROKE_OFF,
+    ErrorAnswer,
+    first_choice,
+    make_deltas,
+    parse_arguments,
+    read_count,
+    read_stop_reason,
+)
 from .outgoing import arguments_object, filled, sendable
 from .settings import Settings
 
@@ -157,11 +165,12 @@ def from_wire(response: Json) -> Assistant:
         text = ""  # it may be part of the call
 
     counts = response.get("usageMetadata")
-    thoughts = count(counts, "thoughtsTokenCount")  # not included in the output tokens
+    thoughts = read_count(counts, "thoughtsTokenCount")  # not included in the output tokens
     usage = Usage(
-        input_tokens=count(counts, "promptTokenCount") + count(counts, "toolUsePromptTokenCount"),
-        output_tokens=count(counts, "candidatesTokenCount") + thoughts,
-        cached_tokens=count(counts, "cachedContentTokenCount"),
+        input_tokens=read_count(counts, "promptTokenCount")
+        + read_count(counts, "toolUsePromptTokenCount"),
+        output_tokens=read_count(counts, "candidatesTokenCount") + thoughts,
+        cached_tokens=read_count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
     return Assistant(
@@ -173,7 +182,7 @@ def from_wire(response: Json) -> Assistant:
         model=response.get("modelVersion", ""),
         native=candidate["content"] if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
-        **ended(said.tool_calls, usage, reason, STOPPED, reason, mistake),
+        **read_stop_reason(said.tool_calls, usage, reason, STOPPED, reason, mistake),
     )
 
 
@@ -185,7 +194,7 @@ def _said(parts: list[Json]) -> Assistant:
     for part in parts:
         match part:
             case {"functionCall": call}:
-                arguments = arguments_of(call.get("args"))
+                arguments = parse_arguments(call.get("args"))
                 calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
             case {"thought": True, "text": words}:
                 thinking += words
@@ -223,7 +232,7 @@ class Fold:
                 self._parts.append({**part})
 
             reply = _said([part])
-            deltas += deltas_of(reply, self._calls)
+            deltas += make_deltas(reply, self._calls)
             self._calls += len(reply.tool_calls)
         return deltas
 
@@ -232,5 +241,5 @@ class Fold:
         if not self._candidate:
             return self._response
         content = {"role": "model", "parts": self._parts[1:]}
-        candidate = {"finishReason": BROKEN_OFF, **self._candidate, "content": content}
+        candidate = {"finishReason": STREAM_BROKE_OFF, **self._candidate, "content": content}
         return {**self._response, "candidates": [candidate]}

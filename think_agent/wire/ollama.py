@@ -18,7 +18,7 @@ from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from .chat import chat_messages, function_calls
-from .incoming import count, deltas_of, ended, joined
+from .incoming import make_deltas, merge_pieces, read_count, read_stop_reason
 from .outgoing import filled, openai_function
 from .settings import Settings
 
@@ -98,9 +98,9 @@ def from_wire(response: Json) -> Assistant:
     text = message.get("content") or ""
     calls = function_calls(message)
     usage = Usage(
-        count(response, "prompt_eval_count"),
-        count(response, "eval_count"),
-        count(response, "prompt_eval_cached_count"),
+        read_count(response, "prompt_eval_count"),
+        read_count(response, "eval_count"),
+        read_count(response, "prompt_eval_cached_count"),
     )
     reason = response.get("done_reason") or "stop"
     is_empty = not (text.strip() or calls)
@@ -115,7 +115,7 @@ def from_wire(response: Json) -> Assistant:
         usage=usage,
         model=response.get("model", ""),
         native={"role": "assistant", "content": "", **filled(**message)},
-        **ended(calls, usage, reason, REASONS),
+        **read_stop_reason(calls, usage, reason, REASONS),
     )
 
 
@@ -136,9 +136,9 @@ class Fold:
         self._pieces.append(event["message"])
         self.ended = event.get("done", False)
         part = from_wire(event)
-        deltas = deltas_of(part, self._calls)
+        deltas = make_deltas(part, self._calls)
         self._calls += len(part.tool_calls)
         return deltas
 
     def result(self) -> Json:
-        return {**self._last, "message": joined(self._pieces)}
+        return {**self._last, "message": merge_pieces(self._pieces)}

@@ -17,14 +17,14 @@ from ..streaming import Delta
 from ..text import json_text
 from .chat import chat_messages, function_calls
 from .incoming import (
-    BROKEN_OFF,
+    STREAM_BROKE_OFF,
     ErrorAnswer,
-    deltas_of,
-    ended,
+    extract_text,
     first_choice,
-    joined,
-    openai_usage,
-    text_of,
+    make_deltas,
+    merge_pieces,
+    read_openai_usage,
+    read_stop_reason,
 )
 from .outgoing import choice_of, filled, openai_function
 from .pieces import CallReader
@@ -97,7 +97,7 @@ def from_wire(response: Json) -> Assistant:
     if "refusal" in message:
         reason = "content_filter"
     calls = function_calls(message)
-    usage = openai_usage(response.get("usage"), "prompt", "completion")
+    usage = read_openai_usage(response.get("usage"), "prompt", "completion")
     return Assistant(
         *_texts(message),
         calls,
@@ -105,7 +105,7 @@ def from_wire(response: Json) -> Assistant:
         model=response.get("model", ""),
         native={"role": "assistant", "content": None, **message},
         signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
-        **ended(calls, usage, reason, STOPPED, message.get("refusal")),
+        **read_stop_reason(calls, usage, reason, STOPPED, message.get("refusal")),
     )
 
 
@@ -124,8 +124,8 @@ def _texts(message: Json) -> tuple[str, str]:
     content = message.get("content", message.get("refusal"))
     thinking = message.get("reasoning_content", message.get("reasoning"))
     if isinstance(content, list):
-        thinking = text_of(content, "thinking")
-    return text_of(content), text_of(thinking)
+        thinking = extract_text(content, "thinking")
+    return extract_text(content), extract_text(thinking)
 
 
 class Fold:
@@ -152,7 +152,7 @@ class Fold:
 
         piece = _plain(choice.get("delta") or {})
         self._pieces.append(piece)
-        deltas = deltas_of(Assistant(*_texts(piece)))
+        deltas = make_deltas(Assistant(*_texts(piece)))
         for part in piece.get("tool_calls", ()):
             call = {**part}
             function = call.get("function", {})
@@ -167,8 +167,8 @@ class Fold:
         return deltas
 
     def result(self) -> Json:
-        message = joined(self._pieces)
-        calls = [joined(pieces) for pieces in self._calls]
+        message = merge_pieces(self._pieces)
+        calls = [merge_pieces(pieces) for pieces in self._calls]
         written = [call["function"].get("arguments") for call in calls]
         message["tool_calls"] = calls
 
@@ -176,9 +176,9 @@ class Fold:
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
         for piece in message.get("reasoning_details", []):
             entries[piece.get("type"), piece.get("index")].append(piece)
-        message["reasoning_details"] = [joined(pieces) for pieces in entries.values()]
+        message["reasoning_details"] = [merge_pieces(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
         if not (self._counted and all(written)):  # a call may have been cut off
-            choice.setdefault("finish_reason", BROKEN_OFF)
+            choice.setdefault("finish_reason", STREAM_BROKE_OFF)
         return {**self._response, "choices": [choice]}

@@ -14,7 +14,14 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
 from ..model import Request
 from ..streaming import Delta
-from .incoming import BROKEN_OFF, ErrorAnswer, arguments_of, ended, openai_usage, text_of
+from .incoming import (
+    STREAM_BROKE_OFF,
+    ErrorAnswer,
+    extract_text,
+    parse_arguments,
+    read_openai_usage,
+    read_stop_reason,
+)
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
 from .pieces import CallReader
 from .settings import Settings
@@ -126,18 +133,18 @@ def from_wire(response: Json) -> Assistant:
     for item in items:
         match item["type"]:
             case "message" if item.get("phase") == "commentary":  # rule 3
-                asides.append(text_of(item["content"]))
+                asides.append(extract_text(item["content"]))
             case "message":
-                text += text_of(item["content"])
-                refusal += text_of(item["content"], "refusal")
+                text += extract_text(item["content"])
+                refusal += extract_text(item["content"], "refusal")
             case "reasoning":
                 thoughts += _thoughts(item)
             case "function_call":
-                arguments = arguments_of(item.get("arguments"))
+                arguments = parse_arguments(item.get("arguments"))
                 calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
     if refusal:
         reason = "content_filter"
-    usage = openai_usage(response.get("usage"), "input", "output")
+    usage = read_openai_usage(response.get("usage"), "input", "output")
     return Assistant(
         text + refusal,
         "\n\n".join(thoughts),
@@ -148,7 +155,7 @@ def from_wire(response: Json) -> Assistant:
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
-        **ended(calls, usage, reason, STOPPED, refusal),
+        **read_stop_reason(calls, usage, reason, STOPPED, refusal),
     )
 
 
@@ -164,7 +171,7 @@ class Fold:
     _commented = False
 
     def __init__(self) -> None:
-        self._response: Json = {"status": BROKEN_OFF}  # until its end has come
+        self._response: Json = {"status": STREAM_BROKE_OFF}  # until its end has come
         self._items: dict[int, Json] = {}  # by `output_index`; a message with its text so far
         self._calls: dict[int, CallReader] = {}
 
