@@ -42,7 +42,7 @@ from .running import Event
 from .streaming import Delta, Notice
 from .testing.scripted import ScriptedModel
 from .think import THINK, THINK_MINIMAL
-from .tools import NothingDone, Tool, tool
+from .tools import NoResult, NothingDone, Tool, tool
 from .turn import Action, Turn
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelNotFound",
+    "NoResult",
     "NothingDone",
     "Notice",
     "Outcome",

@@ -58,12 +58,18 @@ class NothingDone(Exception):
     """
 
 
+class NoResult(Exception):
+    """A tool raises this if it failed, by no mistake in its code: a service said no, or went away.
+    It may have happened. The text is what the model reads.
+    """
+
+
 class ModelMistake(Exception):
     """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
 
 
 # These errors of a call are a message for the model, and no mistake of the tool's author.
-EXPECTED = (ModelMistake, NothingDone, TookTooLong)
+EXPECTED = (ModelMistake, NothingDone, NoResult, TookTooLong)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -324,6 +330,8 @@ def as_result(
 def _problem(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
         return "no result in time."
+    if isinstance(error, NoResult):
+        return str(error) or "no result."
     if isinstance(error, EXPECTED):
         return str(error) or "nothing was done."
     return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -51,7 +51,7 @@ async def asettle(function: Function, timeout: float | None = None) -> Settled:
 def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | None) -> Settled:
     import asyncio
 
-    task = asyncio.run_coroutine_threadsafe(_within(work, timeout), _background_loop())
+    task = asyncio.run_coroutine_threadsafe(_within(work, timeout), background_loop())
     try:
         settled = task.result()
     finally:
@@ -128,7 +128,7 @@ _background: "tuple[threading.Thread, AbstractEventLoop] | None" = None
 _lock = allocate_lock()
 
 
-def _background_loop() -> "AbstractEventLoop":
+def background_loop() -> "AbstractEventLoop":
     """The event loop of rule 3. A forked child does not have its thread, so it gets a new one."""
     import asyncio
     import threading

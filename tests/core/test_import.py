@@ -36,7 +36,7 @@ def test_all_public_names_can_be_imported():
         ToolResult ToolCall Usage Verdict Started Checked Ended Paused CallModel CallTool Refuse
         AskHuman Check Done next_step Force Step Policy Event Price Action CheckFunction Source
         ModelError AuthError RateLimited Overloaded BadRequest ModelNotFound ConnectionFailed
-        TimedOut BadResponse TranscriptError NothingDone"""
+        TimedOut BadResponse TranscriptError NoResult NothingDone"""
     assert [name for name in names.split() if not hasattr(think_agent, name)] == []
     assert set(names.split()) <= set(think_agent.__all__)
 

@@ -24,6 +24,7 @@ from think_agent import Started, Tool, ToolCall, ToolResult, tool
 from think_agent.schema import dumped
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
+    NoResult,
     NothingDone,
     as_result,
     bound,
@@ -464,6 +465,17 @@ def test_nothing_done_is_an_error_without_doubt(error, content):
         made = tool(function, name="fail")
         expected = ToolResult("c1", "fail", f"error: {content}", is_error=True)
         assert ask(made) == ask_async(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "content"),
+    [(NoResult("it went away"), "it went away"), (NoResult(), "no result.")],
+)
+def test_no_result_is_an_error_in_doubt_without_the_name_of_a_class(error, content):
+    for function in raising(error):
+        result = ask(tool(function, name="fail"))
+        assert result.in_doubt
+        assert result.content.splitlines()[0] == f"error: {content}"
 
 
 def test_a_tool_with_a_key_that_raises_is_in_doubt():
