@@ -60,7 +60,7 @@ from .think import THINK, carrying, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
-from .waiting import Function, Settled, asettle, settle
+from .waiting import Function, Settled, asettle, in_writer, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 # In memory, the path of a file, or a file that is held open (`Agent.open`).
@@ -375,10 +375,8 @@ class Agent(Generic[Data]):
 
     async def _aopened(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            import asyncio
-
             # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
-            transcript = await asyncio.to_thread(self._file, transcript, opening)
+            transcript = await in_writer(partial(self._file, transcript, opening))
         return self._opened(transcript, opening)
 
     def _opened(self, transcript: Saved | None, opening: Opening) -> Run:
