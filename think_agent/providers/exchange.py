@@ -15,6 +15,7 @@ Rule 6: tokens that a server does not count are estimated: limits have to hold.
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -49,14 +50,27 @@ class Exchange:
         self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
 
-    def reserve(self) -> Iterator[Notice]:
-        """Make `wait` long enough for the next place in the pace, but not longer than the deadline
-        allows. Yields what a watcher should know before.
+    @contextmanager
+    def reserved(self) -> Iterator[list[Notice]]:
+        """A place in the pace. In the block, the caller shows these notices and waits for `wait`
+        seconds: until the place, but not longer than the deadline allows. The place is given back
+        if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
         """
-        held = self.provider.pace.reserve()
-        self.wait = min(max(held, self.wait), self.trip.left)
-        if held >= NOTICEABLE:
-            yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
+        pace = self.provider.pace
+        before = self.wait
+        place, held = pace.reserve(after=before)
+        self.wait = min(held, self.trip.left)
+        notices = []
+        if held - before >= NOTICEABLE:
+            text = f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute"
+            notices.append(Notice(text))
+        is_used = False
+        try:
+            yield notices
+            is_used = held <= self.wait
+        finally:
+            if not is_used:
+                pace.give_back(place)
 
     def prepare(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
