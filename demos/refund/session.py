@@ -38,9 +38,9 @@ from think_agent.audit import Report, explain, read, report, to_html
 from think_agent.audit.words import cause, counted
 from think_agent.cli.approval import UNLOADS, at_the_terminal
 from think_agent.cli.audit import write_page
-from think_agent.cli.chat import Chat
 from think_agent.cli.choosing import chosen_model, limits, named_model
 from think_agent.cli.console import STAND_IN, RunView
+from think_agent.cli.conversation import Chat
 from think_agent.cli.main import exit_code
 from think_agent.cli.screen import Screen, say
 from think_agent.dialects import in_dialect

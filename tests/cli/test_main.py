@@ -14,8 +14,9 @@ from demos.refund.__main__ import refund
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
-from think_agent import Agent, Assistant, connect
+from think_agent import Agent, Assistant, cli, connect
 from think_agent.cli.eval import command as evaluate
+from think_agent.cli.main import COMMANDS, think_agent
 from think_agent.evaluation.command import Evaluation
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
@@ -42,6 +43,34 @@ def test_the_help_of_a_group_cuts_no_line():
     said = run_here("think_agent", "--help", COLUMNS="60").stdout.partition("Commands:")[2]
     assert "..." not in said
     assert max(map(len, said.splitlines())) <= 60
+
+
+def test_the_help_of_the_command_loads_no_audit_and_no_dialect():
+    code = (
+        "import sys\nfrom think_agent.cli.main import main\nsys.argv = ['think-agent', '--help']\n"
+        "main()\nprint(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = ("audit", "dialects", "evaluation", "probe")
+    assert [
+        name for name in loaded if name.startswith(tuple(f"think_agent.{h}" for h in heavy))
+    ] == []
+    assert "think_agent.cli.main" in loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_the_command_says_what_the_help_of_each_command_says(name):
+    command = think_agent.get_command(click.Context(think_agent), name)
+    assert command.help.replace("\n", " ").startswith(COMMANDS[name].removesuffix("."))
+
+
+def test_the_package_of_the_commands_gives_its_names():
+    assert [getattr(cli, name).__name__ for name in cli.__all__] == cli.__all__
+    with pytest.raises(ImportError, match="cannot import name 'wathc'"):
+        from think_agent.cli import wathc  # noqa: F401
 
 
 def test_the_help_of_probe_offers_only_what_probe_takes():
