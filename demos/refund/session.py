@@ -83,7 +83,7 @@ class Session:
         )
         self.limits = limits(ctx)  # errors in them come before a model is looked for
         self.shop = Shop(shop_file(settings), manager=settings["approve"] != "never")
-        self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
+        self.use(chosen_model(ctx, **self.stand_ins()))
 
     def stand_ins(self) -> dict[str, Any]:
         """The scripted models, for `offline:NAME`."""
@@ -96,6 +96,11 @@ class Session:
             scripts[name] = speaking(script, settings["dialect"])
         pace = 0.02 if sys.stdout.isatty() else 0.0  # slow enough to watch
         return {"scripts": scripts, "pace": pace}
+
+    def use(self, model: Model) -> None:
+        """Make the agent with this model."""
+        self.agent = self.make_agent(model)
+        self.view.agent = self.agent
 
     def make_agent(self, model: Model) -> Agent:
         settings = self.settings
@@ -302,7 +307,7 @@ class DeskChat(Chat):
     def change_provider(self, spec: str) -> None:
         session = self.session
         try:
-            session.agent = session.make_agent(named_model(spec, **session.stand_ins()))
+            session.use(named_model(spec, **session.stand_ins()))
         except (ModelError, ValueError, click.UsageError) as error:
             self.view.print(f"error: {error}", "red")
         else:
