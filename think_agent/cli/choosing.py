@@ -28,8 +28,12 @@ model_option = under("model")
 limit_option = under("limits")
 
 
-def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
-    """The flags for the model, its server and its options: see `chosen_model`."""
+def model_flags(
+    *, default: str, providers: str = ANY_PROVIDER, whose: str = ""
+) -> Callable[[FC], FC]:
+    """The flags for the model, its server and its options: see `chosen_model`. `whose` requests
+    `--per-minute` counts, if not only those of this process.
+    """
     return together(
         model_option("--provider", "P[:MODEL]", providers, default=default),
         model_option("--model", "M", "another model than the provider's default"),
@@ -46,7 +50,7 @@ def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC]
         model_option("--temperature", "T", "0 for the likeliest words", type=float),
         model_option("--seed", "N", "for the same words again, where a server can", type=int),
         model_option(
-            "--per-minute", "N", "requests a minute, at most: they are spaced", type=whole
+            "--per-minute", "N", f"requests a minute{whose}, at most: they are spaced", type=whole
         ),
     )
 
