@@ -13,7 +13,7 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,8 +60,9 @@ def conversation() -> list[Spoken]:
 
 
 def script(mark: str) -> list[Request]:
-    """The requests of that conversation, as an agent sends them. They begin with `mark`, so that
-    no earlier run has left them in the server's cache.
+    """The requests of that conversation, as an agent sends them. Tools and instructions begin with
+    `mark`, so that no earlier run has left them in the server's cache: some templates show the
+    tools first, others the instructions.
     """
     requests = []
     talk = conversation()
@@ -88,7 +89,8 @@ def naive_script(mark: str) -> list[Request]:
 
 
 def _request(said: list[Spoken], tools: tuple[Tool, ...], mark: str, choice: Any) -> Request:
-    return Request(said, tools, tool_choice=choice, system=mark + POLICY, max_output_tokens=1)
+    marked = [replace(tool, description=mark + tool.description) for tool in tools]
+    return Request(said, marked, tool_choice=choice, system=mark + POLICY, max_output_tokens=1)
 
 
 def _is_about_think(message: Spoken) -> bool:
