@@ -93,7 +93,7 @@ class Call:
     arguments: Json | str
     verb: str = ""
     text: str | None = None
-    should_continue: bool | None = None
+    should_continue: think.Signal = None
     thought: int | None = None
     how: str | None = None
     behind: str = ""

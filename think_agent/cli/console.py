@@ -35,7 +35,7 @@ from ..messages import (
 )
 from ..outcome import Data, Outcome, report
 from ..running import Event
-from ..streaming import Delta, Notice
+from ..streaming import Delta, Notice, Progress
 from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
@@ -104,6 +104,8 @@ class RunView:
         """What the messages say, those of earlier runs included."""
         self.on_screen = ToolCall("", "", {})
         """The call that was shown last; at first none."""
+        self.progress = Progress(1)
+        """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -132,6 +134,8 @@ class RunView:
                 self.stop()
                 figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
+            case Progress():
+                self.progress = event
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)

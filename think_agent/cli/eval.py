@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
 from ..evaluation.scores import VARIED, Setting, named
+from ..outcome import pluralize
 from .audit import write_page
 from .console import STAND_IN
 from .options import (
@@ -109,7 +109,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     if html:
         write_page(html, to_html(evaluation.found(), report))
     if evaluation.missing:
-        say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
+        say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:

@@ -10,7 +10,7 @@ Rule 3: the last lines are sentences: one for each comparison that was named bef
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from ..audit.words import counted
+from ..outcome import pluralize
 from ..policies import Price
 from ..text import shorten
 from .comparisons import Finding, compare
@@ -57,9 +57,9 @@ def power(cases: int, trials: int, comparisons: int) -> str:
     """What a run of this size can show: a sentence to read before paying for the run."""
     seen = 100 * detectable(cases, trials, comparisons)
     return (
-        f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, "
+        f"With {pluralize(cases, 'case')} and {pluralize(trials, 'trial')} of each, "
         f"a difference of {seen:.0f} points is found two times in three, "
-        f"with {counted(comparisons, 'comparison')}."
+        f"with {pluralize(comparisons, 'comparison')}."
     )
 
 
@@ -144,7 +144,7 @@ def _of_finding(finding: Finding, names: Names) -> str:
     comparison = finding.comparison
     setting = names[comparison.setting]
     against = names[comparison.against]
-    size = f"{100 * finding.difference:+.0f} points on {counted(finding.cases, 'case')}"
+    size = f"{100 * finding.difference:+.0f} points on {pluralize(finding.cases, 'case')}"
     question = comparison.question
     if question:
         question += " "
@@ -185,7 +185,7 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
     for setting, score in scores.items():
         errors = [result.error for result in score.results if result.error]
         if errors:
-            runs = counted(len(score.results), "run")
+            runs = pluralize(len(score.results), "run")
             yield (
                 f"{names[setting]}: {len(errors)} of {runs} ended in an error, not counted: "
                 f"{shorten(errors[0])}"
@@ -212,14 +212,14 @@ def _of_size(tested: list[Finding], plan: Plan | None) -> str:
         _, high = wilson(n / 2, n)
         points = 100 * high - 50
         return (
-            f"n is {counted(n, 'case')}: a share near one half is known to ± {points:.0f} points."
+            f"n is {pluralize(n, 'case')}: a share near one half is known to ± {points:.0f} points."
         )
     if plan:
         return (
             "Nothing is tested before the plan in the first line of the results file is complete "
-            f"({counted(len(plan.settings), 'setting')}, {counted(plan.trials, 'trial')} of "
-            f"{counted(plan.cases, 'case')}), nor with other settings, trials or cases: for these "
-            "choose another file."
+            f"({pluralize(len(plan.settings), 'setting')}, {pluralize(plan.trials, 'trial')} of "
+            f"{pluralize(plan.cases, 'case')}), nor with other settings, trials or cases: for "
+            "these choose another file."
         )
     return (
         "Nothing is tested for significance: that takes two settings of a model, and chance has no "
