@@ -77,6 +77,21 @@ def arguments_model(
     return model, transformed(model.model_json_schema(), _without_title)
 
 
+def returned(function: Callable[..., Any]) -> Json | None:
+    """The JSON schema of what a function returns, by its annotation. None if the annotation does
+    not say, or says something that is no JSON; nothing depends on it.
+    """
+    hint = get_type_hints(function, include_extras=True).get("return")
+    if hint in (None, type(None), Any):
+        return None
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_with_description(hint, None))
+        schema = adapter.json_schema(mode="serialization")
+    except Exception:  # any type may be returned, and some bring code of their own
+        return None
+    return transformed(schema, _without_title, recursive={}) or None
+
+
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a tool cannot have this parameter; empty if it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import

@@ -30,7 +30,7 @@ from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
 from .base import Reader, joined, may_call
-from .written import Meaning, Written, kind_of_notes, others, signals
+from .written import ParsedReply, Written, kind_of_notes, others, signals
 
 
 class Action(pydantic.BaseModel, extra="forbid", strict=True):
@@ -136,9 +136,9 @@ class JsonPlan(Written):
         }
         return json_text(plan)
 
-    def understand(self, text: str, request: Request) -> Meaning:
+    def understand(self, text: str, request: Request) -> ParsedReply:
         if not may_call(request):
-            return Meaning(text)
+            return ParsedReply(text)
         choice = request.tool_choice
         keys, tools, must_act = self._form(request)
         try:  # a key that is missing is null, which is refused; more keys may be there
@@ -147,7 +147,7 @@ class JsonPlan(Written):
             raise ModelMistake(problems(error)) from error
         answer = plan.response.strip()
         if choice == "none":
-            return Meaning(answer)
+            return ParsedReply(answer)
 
         calls = []
         for action in plan.actions:
@@ -161,7 +161,7 @@ class JsonPlan(Written):
             _check_amount(plan, choice, must_act)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
         is_alone = isinstance(json_value(unfenced(text)), dict)
-        return Meaning(answer, notes, calls, plan.task_complete, is_alone)
+        return ParsedReply(answer, notes, calls, plan.task_complete, is_alone)
 
     def reader(self, request: Request) -> Reader | None:
         if not may_call(request):

@@ -40,7 +40,7 @@ Conversation = list[User | Assistant]
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ParsedReply:
     """What a reply means: `text` for the user, notes, and calls. `is_leaving`: it says that all is
     done. `is_alone`: there is no other text in it.
     """
@@ -77,7 +77,7 @@ class Written(Dialect):
     def write(self, reply: Assistant) -> str:
         raise NotImplementedError
 
-    def understand(self, text: str, request: Request) -> Meaning:
+    def understand(self, text: str, request: Request) -> ParsedReply:
         """Raises ModelMistake."""
         raise NotImplementedError
 
@@ -130,18 +130,18 @@ class Written(Dialect):
         """
         if request.tool_choice != "none":
             reply = without_leading_thinking(reply)
-        meaning = self.understand(reply.text, request)
-        if not meaning.is_alone:
-            _check_harmless(meaning.calls, request.tools)
+        parsed = self.understand(reply.text, request)
+        if not parsed.is_alone:
+            _check_harmless(parsed.calls, request.tools)
 
-        calls = list(meaning.calls)
-        is_silent = meaning.is_leaving and not calls and not signals(request.tools)
+        calls = list(parsed.calls)
+        is_silent = parsed.is_leaving and not calls and not signals(request.tools)
         if is_silent or kind_of_notes(request) == "thinking":
-            reply = replace(reply, thinking=joined([reply.thinking, meaning.notes]))
-        elif meaning.notes or not calls:
-            calls.insert(0, _think_call(meaning, request.tools))
+            reply = replace(reply, thinking=joined([reply.thinking, parsed.notes]))
+        elif parsed.notes or not calls:
+            calls.insert(0, _think_call(parsed, request.tools))
         reason = "tool_use" if calls else "end_turn"
-        return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
+        return replace(reply, text=parsed.text, tool_calls=tuple(calls), stop_reason=reason)
 
     def conversation(self, request: Request) -> Conversation:
         """The messages as text. The model's own replies are unchanged, and follow the text of the
@@ -182,9 +182,15 @@ def say(conversation: Conversation, text: str) -> None:
 
 
 def _described(tool: Tool) -> str:
-    return json_text(
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    )
+    """A tool as text. Unlike native tool calling, text has a place for what the tool returns."""
+    described: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
+    if tool.returns:
+        described["returns"] = tool.returns
+    return json_text(described)
 
 
 def kind_of_notes(request: Request) -> Kind:
@@ -205,10 +211,10 @@ def others(tools: Sequence[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in tools if tool.name != THINK_NAME}
 
 
-def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
-    arguments = {CARRIED: meaning.notes}
+def _think_call(parsed: ParsedReply, tools: Sequence[Tool]) -> ToolCall:
+    arguments = {CARRIED: parsed.notes}
     if signals(tools):
-        arguments["should_continue"] = "false" if meaning.is_leaving else "true"
+        arguments["should_continue"] = "false" if parsed.is_leaving else "true"
     return ToolCall("", THINK_NAME, arguments)
 
 
