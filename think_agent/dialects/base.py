@@ -64,7 +64,7 @@ class Wrapper(Model):
         self.inner.check()
 
 
-Kind = Literal["thinking", "thought", "answer"]
+Kind = Literal["thinking", "thought", "answer", "commentary"]
 Event = Delta | Assistant
 
 

@@ -9,7 +9,7 @@ Rule 3: the form is the call, so the form is strict. If the reply has any other 
         Marked thinking at the start does not count as other text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from ..messages import (
 )
 from ..model import Model, Request
 from ..text import json_text
-from ..think import has_signal
+from ..think import bare, has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable, with_results
 from .base import Dialect, Kind, joined, may_call
@@ -42,7 +42,8 @@ Conversation = list[User | Assistant]
 @dataclass(frozen=True)
 class ParsedReply:
     """What a reply means: `text` for the user, notes, and calls. `is_leaving`: it says that all is
-    done. `is_alone`: there is no other text in it.
+    done. `missing`: it says that the request cannot be done, and why. `is_alone`: there is no other
+    text in it. `commentary`: a remark to the user on the way.
     """
 
     text: str
@@ -50,6 +51,8 @@ class ParsedReply:
     calls: Sequence[ToolCall] = ()
     is_leaving: bool = False
     is_alone: bool = True
+    missing: str = ""
+    commentary: str = ""
 
 
 class Written(Dialect):
@@ -81,6 +84,10 @@ class Written(Dialect):
         """Raises ModelMistake."""
         raise NotImplementedError
 
+    def more(self, request: Request) -> Mapping[str, str]:
+        """What else is filled into the system prompt, by its placeholders."""
+        return {}
+
     def check(self) -> None:
         with suppress(ToolsUnsupported):  # it needs no tool calling
             super().check()
@@ -99,7 +106,7 @@ class Written(Dialect):
             signal = ""
             if signals(request.tools):
                 signal = self.signal
-            filled = prompt.substitute(signal=signal, tools=tools)
+            filled = prompt.substitute(self.more(request), signal=signal, tools=tools)
             system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
             request,
@@ -141,7 +148,13 @@ class Written(Dialect):
         elif parsed.notes or not calls:
             calls.insert(0, _think_call(parsed, request.tools))
         reason = "tool_use" if calls else "end_turn"
-        return replace(reply, text=parsed.text, tool_calls=tuple(calls), stop_reason=reason)
+        return replace(
+            reply,
+            text=parsed.text,
+            commentary=joined([reply.commentary, parsed.commentary]),
+            tool_calls=tuple(calls),
+            stop_reason=reason,
+        )
 
     def conversation(self, request: Request) -> Conversation:
         """The messages as text. The model's own replies are unchanged, and follow the text of the
@@ -167,7 +180,8 @@ class Written(Dialect):
             for call, result in answered:
                 text = result.content
                 if result.name != THINK_NAME:  # the model does not know it as a tool
-                    text = f"Observation ({call.name} {json_text(call.arguments)}): {text}"
+                    arguments = json_text(bare(call).arguments)
+                    text = f"Observation ({call.name} {arguments}): {text}"
                 say(conversation, text)
         return conversation
 
@@ -215,6 +229,8 @@ def _think_call(parsed: ParsedReply, tools: Sequence[Tool]) -> ToolCall:
     arguments = {CARRIED: parsed.notes}
     if signals(tools):
         arguments["should_continue"] = "false" if parsed.is_leaving else "true"
+    if parsed.missing:
+        arguments |= {"should_continue": "cannot", "missing": parsed.missing}
     return ToolCall("", THINK_NAME, arguments)
 
 
