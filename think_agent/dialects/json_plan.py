@@ -26,10 +26,9 @@ from pydantic_core import from_json
 
 from ..messages import CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
-from ..text import is_blank, json_text
+from ..text import is_blank, json_text, remove_fence
 from ..think import has_signal, should_continue, thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
@@ -188,7 +187,7 @@ class JsonPlan(Written):
             notes=joined([plan.understanding.strip(), plan.reasoning.strip()]),
             calls=calls,
             is_leaving=plan.task_complete,
-            is_alone=isinstance(json_value(unfenced(text)), dict),
+            is_alone=isinstance(json_value(remove_fence(text)), dict),
         )
         if "cannot" in form.keys and plan.cannot.strip():
             parsed = replace(parsed, missing=plan.cannot.strip())

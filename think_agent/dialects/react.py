@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..policies.answer import unfenced
-from ..text import json_text
+from ..text import json_text, remove_fence
 from ..think import thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
@@ -117,7 +116,7 @@ class _Action:
 
 def _action(written: str, given: str) -> _Action:
     name = written.strip(" \t\n`*\"'[]()<>.")
-    given = unfenced(given) or "{}"
+    given = remove_fence(given) or "{}"
     match json_at(given):
         case (dict(value), end):
             return _Action(name, value, given[end:])
