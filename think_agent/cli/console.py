@@ -108,6 +108,7 @@ class RunView:
         """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
+        self._held_as = "answer"  # its kind in LOOK
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
 
@@ -171,8 +172,11 @@ class RunView:
     def reply(self, reply: Assistant) -> None:
         """Print a reply without its calls. Its text waits for the thought in them (rule 3)."""
         self.line("thinking", reply.thinking)
-        self.line("commentary", reply.commentary)
-        self._hold(reply.text)
+        if reply.text.strip():
+            self.line("commentary", reply.commentary)
+            self._hold(reply.text)
+        else:
+            self._hold(reply.commentary, "commentary")
 
     def call(self, call: ToolCall) -> None:
         """Print a call, below the thought that it carries; of a call of think only the thought."""
@@ -250,14 +254,15 @@ class RunView:
         if self.verbose:
             self.line("step", took)
 
-    def _hold(self, text: str) -> None:
+    def _hold(self, text: str, kind: str = "answer") -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
         shown once.
         """
         text = text.strip()
         if self._held != text:
-            write_block(self.console, *LOOK["answer"], self._held)
+            write_block(self.console, *LOOK[self._held_as], self._held)
         self._held = text
+        self._held_as = kind
 
     def _grow(self, delta: Delta) -> None:
         """Add a piece of the reply that is arriving."""

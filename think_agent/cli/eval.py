@@ -22,15 +22,14 @@ from .audit import write_page
 from .console import STAND_IN
 from .options import (
     Command,
+    Group,
     config_flags,
     file_option,
-    given,
     new_file,
     old_file,
     positive,
     prices_of,
     several,
-    under,
     whole,
 )
 from .screen import Screen, say
@@ -40,8 +39,8 @@ EXIT_CODES = (
     "wrong, 130 stopped: the same command goes on"
 )
 
-arm_option = partial(under("what is compared: each combination of"), type=several)
-run_option = under("runs")
+arm_option = partial(Group("what is compared: each combination of"), type=several)
+run_option = Group("runs")
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -97,7 +96,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    runs = given(ctx, "runs")
+    runs = run_option.given(ctx)
     evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
     evaluation.try_models()
     _announce(evaluation, wanted)
