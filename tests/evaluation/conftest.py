@@ -22,7 +22,7 @@ FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "fiv
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
 FAILS_ONCE = [case for case in EASY if "fails once" in case.get("tools", {}).values()]
-RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
+RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout", "close", "mixed")
 
 
 def plan(cases: Path, **given) -> Evaluation:

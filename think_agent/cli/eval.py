@@ -17,6 +17,7 @@ from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
+from ..evaluation.results import OtherPlan
 from ..evaluation.scores import VARIED, Setting, named
 from .audit import write_page
 from .console import STAND_IN
@@ -78,6 +79,12 @@ run_option = under("runs")
 @run_option(
     "--shard", "I/N", "run the I-th of every N trials; merge the files with cat", default="1/1"
 )
+@run_option(
+    "--close", type=bool, is_flag=True, help="trials that failed are not tried again: not right"
+)
+@run_option(
+    "--mixed", type=bool, is_flag=True, help="show trials of another plan apart, and test nothing"
+)
 @file_option("--suite", "MODULE", "a module; the suite.py beside the cases", default="suite")
 @file_option(
     "--out",
@@ -98,10 +105,13 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
     runs = given(ctx, "runs")
-    evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
-    evaluation.try_models()
-    _announce(evaluation, wanted)
-    _run(evaluation, out)
+    try:
+        evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
+        evaluation.try_models()
+        _announce(evaluation, wanted)
+        _run(evaluation, out)
+    except OtherPlan as error:
+        raise click.UsageError(f"{error}, or show its trials apart with --mixed.") from error
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
     report = evaluation.report(prices)
