@@ -28,6 +28,7 @@ from think_agent.evaluation.trials import Suite
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
         ({"suite": "my_suite"}, "No module named 'my_suite'; .* put suite.py beside the cases"),
         ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
+        ({"shard": "4/3"}, "use a part of how many, such as 1/4"),
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )

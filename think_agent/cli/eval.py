@@ -17,7 +17,7 @@ from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
-from ..evaluation.results import OtherPlan
+from ..evaluation.results import MOST_SITTINGS, OtherPlan
 from ..evaluation.scores import VARIED, Setting, named
 from .audit import write_page
 from .console import STAND_IN
@@ -120,6 +120,11 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
         write_page(html, to_html(evaluation.found(), report))
     if evaluation.missing:
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
+    if any(job.result for job in evaluation.waiting):
+        say(
+            f"runs that failed are tried again by the same command; after {MOST_SITTINGS} sittings "
+            "they are closed and count as not right, or now with --close"
+        )
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:

@@ -257,7 +257,10 @@ class Evaluation:
                 elif not job.setting.is_scripted:
                     failed = 0
                 if failed == MOST_IN_A_ROW:
-                    raise ModelError(f"{MOST_IN_A_ROW} runs in a row failed: {result.error}")
+                    raise ModelError(
+                        f"{MOST_IN_A_ROW} runs in a row failed: {result.error} (the same command "
+                        "goes on; trials that always fail can be closed)"
+                    )
 
         # An error would meet all workers, so `asyncio.run` cancels the others after it.
         await asyncio.gather(*(worker() for _ in range(concurrency)))
