@@ -122,12 +122,23 @@ def test_a_server_that_is_gone_closes_nothing(sitting):
     assert sitting().missing == 0
 
 
-def test_more_than_five_trials_that_fail_can_be_closed_by_hand(sitting):
-    with pytest.raises(ModelError):
-        sitting(*ALL)
-    evaluation = sitting(*ALL[:18], close=True, only=())
+def test_a_prompt_that_always_fails_does_not_end_a_night(sitting):
+    """Of one case, all trials under all settings fail one after the other: that is no outage."""
+    for _ in range(3):
+        evaluation = sitting("ORD-301", trials=4)
     assert evaluation.missing == 0
-    assert sum(one.is_closed for own in evaluation.found().values() for one in own) == 5
+    closed = [one.case for own in evaluation.found().values() for one in own if one.is_closed]
+    assert closed == ["many-1"] * 8
+
+
+def test_many_cases_that_always_fail_are_closed_by_hand(sitting):
+    for _ in range(4):  # each looks like an outage
+        with pytest.raises(ModelError, match="5 runs in a row failed"):
+            sitting(*ALL[:19])
+    evaluation = sitting(*ALL[:19], close=True)
+    assert evaluation.missing == 0
+    closed = {one.case for own in evaluation.found().values() for one in own if one.is_closed}
+    assert closed == {f"many-{number}" for number in range(1, 6)}
 
 
 def test_a_closed_trial_is_in_no_average():

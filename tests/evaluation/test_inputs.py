@@ -15,7 +15,14 @@ from think_agent.evaluation.trials import Suite
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
+        (
+            {"provider": ["offline:genius"]},
+            "is no script of this suite; use one of offline:careful",
+        ),
+        (
+            {"provider": ["offline"]},
+            "offline is no script of this suite; use one of offline:careful",
+        ),
         ({"provider": ["nonsense"]}, "with one of: ollama"),
         ({"provider": []}, "each field of a setting needs a value"),
         ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),

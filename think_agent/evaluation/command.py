@@ -41,6 +41,7 @@ from .results import (
     MOST_IN_A_ROW,
     MOST_SITTINGS,
     OtherPlan,
+    Outage,
     Plan,
     read_results,
     sittings_failed,
@@ -243,20 +244,16 @@ class Evaluation:
 
     async def _run_waiting(self, write: Callable[[Job, Result], None], concurrency: int) -> None:
         waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
-        failed = 0  # in a row
+        outage = Outage()
 
         async def worker() -> None:
-            nonlocal failed
             for job in waiting:
                 transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
                 transcript.unlink(missing_ok=True)  # of an earlier try
                 result = await attempt(job, self.models[job.setting], self._suite, transcript)
                 write(job, result)
-                if result.error:
-                    failed += 1
-                elif not job.setting.is_scripted:
-                    failed = 0
-                if failed == MOST_IN_A_ROW:
+                outage.add(result)
+                if outage.is_over_the_limit:
                     raise ModelError(
                         f"{MOST_IN_A_ROW} runs in a row failed: {result.error} (the same command "
                         "goes on; trials that always fail can be closed)"

@@ -99,7 +99,8 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     scripts = suite.STAND_INS | suite.FLOORS
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
-        raise ValueError(f"{setting.provider}: this suite's scripts are {', '.join(scripts)}")
+        known = ", ".join(f"offline:{script}" for script in scripts)
+        raise ValueError(f"{setting.provider} is no script of this suite; use one of {known}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
     if setting.dialect not in ("default", "native"):

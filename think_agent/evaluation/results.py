@@ -27,7 +27,7 @@ from .comparisons import Comparison
 from .scores import Result, Setting
 from .sources import digest
 
-MOST_IN_A_ROW = 5  # errors, before the server is taken to be gone
+MOST_IN_A_ROW = 5  # cases that fail, before the server is taken to be gone
 MOST_SITTINGS = 3  # in which a trial may fail, before it is closed
 
 
@@ -111,8 +111,8 @@ def read_results(path: Path) -> Recorded:
 
 
 def sittings_failed(tries: Sequence[Result]) -> Counter[str]:
-    """In how many sittings each trial failed, by its name. Failures at the end of a sitting that
-    was given up, because one trial after the other failed, do not count: the server was gone.
+    """In how many sittings each trial failed, by its name. The failures at the end of a sitting
+    that was given up do not count: the server was gone.
     """
     by_sitting: dict[str, list[Result]] = defaultdict(list)
     for result in tries:
@@ -120,8 +120,31 @@ def sittings_failed(tries: Sequence[Result]) -> Counter[str]:
             by_sitting[result.sitting].append(result)
     failed: Counter[str] = Counter()
     for results in by_sitting.values():
-        last = results[-MOST_IN_A_ROW:]
-        if len(last) == MOST_IN_A_ROW and all(result.error for result in last):
-            del results[-MOST_IN_A_ROW:]
+        outage = Outage()
+        for result in results:
+            outage.add(result)
+        if outage.is_over_the_limit:
+            del results[-len(outage.failures) :]
         failed.update({result.name for result in results if result.error})
     return failed
+
+
+class Outage:
+    """Is the server gone? Then trials of several cases fail in a row. (All trials of one case may
+    fail for a reason of that case.)
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Result] = []  # in a row
+
+    def add(self, result: Result) -> None:
+        """Add the next result of a sitting. Scripts need no server, so they say nothing of it."""
+        if result.error:
+            self.failures.append(result)
+        elif not result.setting.is_scripted:
+            self.failures = []
+
+    @property
+    def is_over_the_limit(self) -> bool:
+        """Did so many cases fail that the server is taken to be gone?"""
+        return len({failure.case for failure in self.failures}) >= MOST_IN_A_ROW
