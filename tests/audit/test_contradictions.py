@@ -42,6 +42,7 @@ class Case(NamedTuple):
 
 
 AGAIN = "run again, though the same call succeeded before (reply 1, in turn 1)"
+DID_NOT_RETURN = "it did not return: it may have happened"
 CASES = {
     "paid once": Case([paying("a"), *paid("a"), DONE], [], ["done"]),
     "paid three times": Case(
@@ -120,6 +121,16 @@ CASES = {
     ),
     "a no, then a yes": Case(
         [paying("a"), Verdict("no", "a"), Verdict("yes", "a"), *paid("a")], [], ["done"]
+    ),
+    "it had started before the no": Case(
+        [
+            paying("a"),
+            Started("a", "pay"),
+            Verdict("no", "a"),
+            ToolResult("a", "pay", "it may have happened", True, in_doubt=True),
+        ],
+        ["the run stopped during this call: it may have happened", DID_NOT_RETURN],
+        ["in doubt"],
     ),
     "no to another call": Case(
         [paying("a"), *paid("a"), paying("b", 6), Verdict("no", "a"), *paid("b")],
@@ -209,10 +220,8 @@ def test_in_a_later_turn_it_is_no_alarm():
     for name in ("paid three times", "again in a later turn"):
         for turn in report([ASK, *CASES[name].says]).turns:
             for entry in turn.entries:
-                kinds |= {
-                    (name, note.kind): note.text for note in entry.events if note.text == AGAIN
-                }
-    assert kinds.keys() == {("paid three times", "alarm"), ("again in a later turn", "warning")}
+                kinds |= {(name, note.kind) for note in entry.events if note.text == AGAIN}
+    assert kinds == {("paid three times", "alarm"), ("again in a later turn", "warning")}
 
 
 def test_a_run_of_the_kit_that_pays_twice_is_warned_of():

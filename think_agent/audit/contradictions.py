@@ -140,7 +140,8 @@ class Contradictions:
             yield kind, f"run again, though the same call succeeded before ({where})"
 
     def _add_result(self, result: ToolResult, known: Known) -> Iterator[Found]:
-        yield from self._was_allowed(known)
+        if known.started is None:  # else that was said at its start
+            yield from self._was_allowed(known)
         if not known.is_as_approved(result):
             yield "alarm", "it ran with other arguments than those that were approved"
         if known.started and not result.is_error:
@@ -148,8 +149,6 @@ class Contradictions:
 
     def _was_allowed(self, known: Known) -> Iterator[Found]:
         """A call runs. Did somebody say no, or is he still to be asked?"""
-        if known.status == "done after a no":
-            return  # that was said at its start
         if known.verdict and known.verdict.decision != "yes":
             known.status = "done after a no"
             yield "alarm", f"it ran, though it was {words.decided(known.verdict)}"
