@@ -70,6 +70,8 @@ HOW = {  # how a thought came about
 }
 STATUS = {  # what happened to a call
     "done": "✓ done",
+    "done again": "! done again",
+    "done after a no": "! done without a yes",
     "failed": "✗ failed",
     "refused": "✗ refused, not run",
     "in doubt": "? may have happened",
