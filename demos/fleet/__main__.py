@@ -26,7 +26,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, file_option, new_file, positive, under, whole
+from think_agent.cli.options import Command, Group, file_option, new_file, positive, whole
 from think_agent.cli.screen import say
 from think_agent.messages import Json
 
@@ -43,7 +43,7 @@ LOST_AFTER = 10.0  # seconds: ten looks of a worker
 NAMED = 5  # orders in a message
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
-worker_option = under("worker")
+worker_option = Group("worker")
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
 database = file_option(
     "--fleet", metavar="URL", default="sqlite:///fleet.db", help=f"or {POSTGRES}"

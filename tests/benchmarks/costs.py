@@ -423,8 +423,8 @@ ON_OLLAMA = [  # template, then tokens: with forms, without them, by a naive loo
 
 def beside_naive() -> str:
     rows = [
-        "| template | with forms, 8 calls | without, 8 calls | naive loop, 4 calls | with / without "
-        "| with / naive |",
+        "| template | with forms, 8 calls | without, 8 calls | naive loop, 4 calls "
+        "| with / without | with / naive |",
         "|---|---|---|---|---|---|",
     ]
     for template, forms, without, naive in ON_OLLAMA:

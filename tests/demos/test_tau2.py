@@ -11,7 +11,8 @@ from tests.servers import serve
 from tests.servers.openai_chat import Chat
 from tests.support.sizes import ROOT
 from tests.support.tau2_clerk import clerk, idle
-from think_agent import Agent, Assistant, Request, ScriptedModel
+from think_agent import Agent, Assistant, ModelError, Request, ScriptedModel
+from think_agent.cli.main import run
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
 from think_agent.messages import ToolResult
@@ -64,6 +65,8 @@ def test_in_the_table_of_the_article_the_clerk_alone_is_right(tmp_path):
     [
         ("mock", "update_task_with_message_history", "middle"),
         ("mock", "create_task_1", "has tools"),
+        ("mock", "create_task_999", "mock has no task 'create_task_999'; print its cases anew"),
+        ("space", "create_task_1", "tau2 has no domain 'space'; use one of mock, airline, "),
     ],
 )
 def test_a_task_that_cannot_be_played_says_why(domain, task, why):
@@ -82,7 +85,7 @@ def test_its_simulated_user_is_asked_over_http(monkeypatch):
 
     agent = Agent(ScriptedModel(["To which?", "It is changed."]), force="never", silence="accept")
     with serve(Chat(), user) as server:
-        monkeypatch.setenv("TAU2_USER", "openai/recorded")
+        monkeypatch.setattr(tau2, "USER", "openai/recorded")
         monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
         world = tau2.prepare({"domain": "retail", "task": "0"}, enforce=False)
@@ -98,3 +101,31 @@ def test_its_simulated_user_is_asked_over_http(monkeypatch):
         "It is changed.",
     ]
     assert "exchange" in asked[0].system  # what the task wants of its user
+
+
+@pytest.mark.parametrize(
+    ("domain", "problem"),
+    [
+        ("mock", "no task of mock can be played: its user has tools"),
+        ("space", "tau2 has no domain 'space'; use one of"),
+    ],
+)
+def test_a_domain_that_cannot_be_played_is_refused_before_its_cases_are_printed(
+    domain, problem, capsys
+):
+    assert run(tau2.main, "tau2", [domain]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.err.startswith(f"error: {problem}")
+
+
+def test_a_simulated_user_that_fails_is_a_model_that_fails(monkeypatch):
+    world = tau2.prepare(LINES[0], enforce=False)
+    world._then = None  # so that the user is a model
+
+    def fail(*_):
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(world._user, "generate_next_message", fail)
+    with pytest.raises(ModelError, match=r"tau2's simulated user \(.+\): TimeoutError: no answer"):
+        world.reply(())
