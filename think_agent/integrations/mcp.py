@@ -29,7 +29,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import PurePath
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, SchemaError
 
 try:
     import anyio
@@ -304,25 +304,25 @@ class Server:
         wanted = names if self._only is None else self._only
 
         made: dict[str, Tool] = {}
+        seen: set[str] = set()
         for listed in self.listed:
-            if listed.name not in wanted:
+            if listed.name not in wanted - seen:  # of two that share a name, the first counts
                 continue
+            seen.add(listed.name)
             try:
                 tool = self._make_tool(listed)
                 _check_name(tool.name, made)
-                made[tool.name] = tool
             except Exception as error:  # a schema may hold anything
                 self._left_out[listed.name] = _problem(error)
-        for name in self._left_out:
+            else:
+                made[tool.name] = tool
+        for name, problem in self._left_out.items():
+            text = f"{self.name}: tool {name} cannot be used: {problem}"
+            if name in named:
+                raise Misuse(self._line(text))
             if name in wanted:
-                self._report_unusable(name, is_named=name in named)
+                warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
         return list(made.values())
-
-    def _report_unusable(self, name: str, *, is_named: bool) -> None:
-        text = f"{self.name}: tool {name} cannot be used: {self._left_out[name]}"
-        if is_named:
-            raise Misuse(self._line(text))
-        warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
 
     def _make_tool(self, listed: wire.Tool) -> Tool:
         hints = NO_HINTS
@@ -465,8 +465,6 @@ def _problem(error: BaseException) -> str:
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in found["loc"])
         return f"malformed: {where}: {found['msg']}"
-    if isinstance(error, LookupError):
-        return "its schema refers to something that is not in it"
     if isinstance(error, MCPError | ValueError):
         return str(error).partition("\n")[0]
     return f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -475,7 +473,7 @@ def _problem(error: BaseException) -> str:
 def _schema_of(tool: wire.Tool) -> Json:
     """The schema of a tool's arguments: without references, and always in the same order (rule 5).
 
-    Raises ValueError, jsonschema.SchemaError or another exception if it cannot be used.
+    Raises ValueError if it cannot be used.
     """
     left = MOST_PARTS
 
@@ -490,8 +488,16 @@ def _schema_of(tool: wire.Tool) -> Json:
         return tidied
 
     # Servers build schemas from maps, and some maps have no order.
-    schema = transformed(json.loads(canonical(tool.input_schema)), tidy, recursive={})
-    Draft202012Validator.check_schema(schema)
+    ordered = json.loads(canonical(tool.input_schema))
+    try:
+        schema = transformed(ordered, tidy, recursive={})
+        Draft202012Validator.check_schema(schema)
+    except LookupError:
+        raise ValueError("its schema refers to something that is not in it") from None
+    except SchemaError as error:
+        raise ValueError(f"its schema is not valid: {error.message}") from None
+    except (AttributeError, TypeError, RecursionError):
+        raise ValueError("its schema cannot be read") from None
     return schema
 
 
