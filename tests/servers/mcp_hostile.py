@@ -24,6 +24,7 @@ HELLO = {
     "capabilities": {"tools": {"listChanged": True}},
     "serverInfo": {"name": "hostile", "version": "1"},
 }
+SILENCE = "no answer at all"
 UNKNOWN = {"code": -32601, "message": "unknown"}
 
 
@@ -87,7 +88,7 @@ def parent_() -> None:
     GOOD["description"] = str(subprocess.Popen([sys.executable, "-c", code]).pid)
 
 
-# --- what it does: the result of a request, or None for no answer ---
+# --- what it does: the result of a request, or None for the usual one ---
 
 
 def pages(request: dict[str, Any]) -> Any:
@@ -99,6 +100,7 @@ def pages(request: dict[str, Any]) -> Any:
 def wrong_ids(request: dict[str, Any]) -> Any:
     if request["method"] == "tools/call":
         send(id=request["id"] + 1000, result=text("for somebody else"))
+        return SILENCE
     return None
 
 
@@ -202,7 +204,7 @@ def answer(request: dict[str, Any], act: Any) -> None:
         }.get(method)
     if result is None:
         send(id=request["id"], error=UNKNOWN)
-    else:
+    elif result != SILENCE:
         send(id=request["id"], result=result)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.support.agents import agent, results
 from tests.support.commands import environment
@@ -21,6 +22,11 @@ SHOP = [sys.executable, "-m", "tests.servers.mcp_shop"]
 def hostile(kind: str, *words: str) -> list[str]:
     """The command of a server that is one of a kind (tests/servers/mcp_hostile.py)."""
     return [sys.executable, str(ROOT / "tests/servers/mcp_hostile.py"), kind, *words]
+
+
+def command(ledger: Path) -> dict[str, Any]:
+    """The arguments of a Server for the shop as a trusted command, with its ledger."""
+    return {"address": SHOP, "env": {"LEDGER": str(ledger)}, "trusted": True}
 
 
 def calling(tools: list[Tool], *calls: ToolCall, **settings: object) -> Agent:
