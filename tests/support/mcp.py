@@ -90,13 +90,14 @@ def shop_over_http(port: int = 0, **env: str) -> Iterator[tuple[str, "subprocess
         stdout=subprocess.DEVNULL,
     )
     try:
-        until(lambda: _answers(port))
+        until(lambda: answers(port))
         yield f"http://127.0.0.1:{port}/mcp", process
     finally:
         process.kill()
         process.wait()
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Does a server listen there?"""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
