@@ -123,6 +123,8 @@ def test_tools_can_be_chosen_and_renamed() -> None:
         ({"declared": {"pay": {"same": ("cents",)}}}, ValueError, r"tool pay .*no such parameters"),
         ({"declared": {"pay": {"idempotant": True}}}, TypeError, "no option idempotant; use name"),
         ({"only": "look"}, TypeError, "pass a list of names"),
+        ({"env": {"KEY": "k"}}, TypeError, "for a URL, pass headers="),
+        ({"headers": {"KEY": "k"}}, TypeError, "for a command, pass env="),
         ({"timeout": 0, "only": ["look"]}, ValueError, "use seconds above 0"),
     ],
 )

@@ -63,8 +63,8 @@ LONGEST_LINE = 500  # characters of an error
 CLOSING = 10.0  # seconds that a server has to close
 LEFT_OUT = ("title", "$schema", "definitions")  # of a schema: a model does not need these
 
-# The SDK logs what a server does wrong, with tracebacks. Only a program that sets up logging wants
-# to see that; without a handler, Python would print it.
+# The SDK logs what a server does wrong, with tracebacks. Whoever sets up logging sees that. Without
+# a handler, Python would print it. ("client" is a logger of the SDK, too.)
 for logger in ("mcp", "client"):
     logging.getLogger(logger).addHandler(logging.NullHandler())
 
@@ -108,6 +108,11 @@ class Server:
             raise TypeError(f"only={only!r}: pass a list of names")
         self._address = address
         self._words = _words_of(address)
+        self._url = address if isinstance(address, str) and not self._words else ""
+        if env and not self._words:
+            raise TypeError("env= is for a command; for a URL, pass headers=")
+        if headers and not self._url:
+            raise TypeError("headers= is for a URL; for a command, pass env=")
         self._env = {**_variables_of(address), **(env or {})}
         self._headers = dict(headers or {})
         self._trusted = trusted
@@ -149,17 +154,17 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        await asyncio.shield(
-            asyncio.wrap_future(self._held)
-        )  # if cancelled, it closes all the same
+        # Shielded: it closes to the end, even if the task that waits here is cancelled.
+        await asyncio.shield(asyncio.wrap_future(self._held))
 
     async def call(
         self, name: str, arguments: Json, on_progress: OnProgress | None = None
     ) -> wire.CallToolResult:
         """Call a tool by the server's name of it. The result may be an error of the tool.
 
-        Raises NothingDone if nothing was sent, and NoResult if there is no result: then the call
-        may have happened.
+        `on_progress(progress, total, message)` runs on the event loop of `waiting.py`. Raises
+        NothingDone if nothing was sent, and NoResult if there is no result: then the call may have
+        happened.
         """
         if self._link.ended:
             raise NothingDone("nothing was sent: the server is gone.")
@@ -230,8 +235,8 @@ class Server:
         if self._words:
             cwd = getattr(self._address, "cwd", None)
             way: Any = run_command(self._words, self._env, cwd, link)
-        elif isinstance(self._address, str):
-            way = connect_http(self._address, self._headers)
+        elif self._url:
+            way = connect_http(self._url, self._headers)
         elif hasattr(self._address, "__aenter__"):
             way = self._address
         else:
@@ -262,8 +267,8 @@ class Server:
 
     @property
     def _secrets(self) -> re.Pattern[str]:
-        url = self._address if isinstance(self._address, str) and not self._words else ""
-        return secrets_in("", url, *self._words[1:], *self._env.values(), *self._headers.values())
+        given = (*self._words[1:], *self._env.values(), *self._headers.values())
+        return secrets_in("", self._url, *given)
 
     # --- its tools ---
 
@@ -355,7 +360,7 @@ class Server:
         """Send a call and wait for its result. (Not by `Client.call_tool`: that raises if a result
         does not fit the output schema, but the call has been made, and its result is there.)
         """
-        attempt = Attempt(reached=self._words != [] or not isinstance(self._address, str))
+        attempt = Attempt(reached=not self._url)  # only the client for a URL knows it
         ATTEMPT.set(attempt)
         request = wire.CallToolRequest(
             params=wire.CallToolRequestParams(name=name, arguments=arguments)
@@ -384,11 +389,8 @@ class Server:
         reported: set[str] = set()
         with suppress(Exception):
             async with AsyncExitStack() as stack:
-                tools = self._client.server_capabilities.tools
                 if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    if tools is None or not tools.list_changed:
-                        return
-                    await stack.enter_async_context(self._client.listen(tools_list_changed=True))
+                    await self._subscribe(stack)
                 while True:
                     await self._changed.wait()
                     self._changed.clear()
@@ -398,6 +400,12 @@ class Server:
                         if change and tool.name not in reported:
                             reported.add(tool.name)
                             self._report_change(tool.name, change)
+
+    async def _subscribe(self, stack: AsyncExitStack) -> None:
+        """From 2026 on, a server reports changes only to a client that has subscribed."""
+        capability = self._client.server_capabilities.tools
+        if capability is not None and capability.list_changed:
+            await stack.enter_async_context(self._client.listen(tools_list_changed=True))
 
     def _report_change(self, name: str, change: str) -> None:
         text = f"{self.name}: tool {name} has changed ({change}) since the server was opened"
