@@ -263,6 +263,7 @@ def test_a_tool_that_cannot_be_used_is_named_and_does_not_take_the_others_with_i
         ("properties_are_a_list", "properties"),
         ("unknown_type", "'text'"),
         ("lost_reference", "not in it"),
+        ("far_reference", "not in it"),
         ("odd_reference", "its schema cannot be read"),
         ("reference_is_a_number", "its schema cannot be read"),
         ("too_deep", "its schema cannot be read"),
