@@ -82,10 +82,11 @@ def test_a_server_killed_in_a_call_may_have_done_it_and_then_nothing_is_sent(way
             call("pay", amount=5, seconds=60),
             call("pay", amount=5, seconds=60),
             call("look", what="tea"),
+            approve=lambda question: False,
         )
         waiting.join()
     assert (killed.content, killed.in_doubt) == (BROKE[way] + MAY_HAVE, True)
-    assert again.refused == "doubt"
+    assert again.refused == "person"  # who was asked whether to try again
     assert (after.content, after.in_doubt) == (GONE[way], False)
     assert lines(ledger) == ["paid 5"]
 
