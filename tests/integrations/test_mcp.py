@@ -103,7 +103,8 @@ def test_a_call_of_an_untrusted_server_needs_a_thought_and_a_yes() -> None:
     with Server(shop()) as tools:
         outcome = calling(tools, call("look", what="tea")).run("Look.")
         assert outcome.exit == "needs_human"
-        outcome = calling(tools, call("look", what="tea")).resume(outcome.transcript, verdict=True)
+        agent = calling(tools, call("look", what="tea"))
+        outcome = agent.resume(outcome.transcript, verdict=outcome.question.yes())
     assert results(outcome, "look")[0].content == "tea: 3"
 
 

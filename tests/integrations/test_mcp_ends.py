@@ -37,7 +37,7 @@ from tests.support.mcp import (
     until,
 )
 from tests.support.sizes import ROOT
-from think_agent import Agent, Paused, Started, Tool, Verdict
+from think_agent import Agent, Paused, Started, Tool
 from think_agent.integrations.mcp import Server
 from think_agent.testing import call
 
@@ -188,8 +188,9 @@ def test_a_run_stopped_in_a_call_is_paid_once_and_asked_once(sent, tmp_path, led
     with Server(**command(ledger)) as tools:
         waiting = paying(tools).resume(transcript)
         assert waiting.exit == "needs_human"
-        no = Verdict("no", reason="it is in the books")
-        outcome = paying(tools).resume(transcript, verdict=no)
+        assert waiting.question
+        verdict = waiting.question.no("it is in the books")
+        outcome = paying(tools).resume(transcript, verdict=verdict)
     assert outcome.exit == "silence"
     assert [line for line in lines(ledger) if line != "cancelled"] == paid
     assert len(of_kind(outcome.transcript, Started)) == 1
