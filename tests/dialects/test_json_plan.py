@@ -47,7 +47,7 @@ def plan(**changes):
         "understanding": "Seven is to be seen.",
         "reasoning": "So look.",
         "task_complete": False,
-        "actions": [act("look", id=7, how=None)],
+        "actions": [act("look", id=7)],
         "response": "",
     }
     return {key: value for key, value in {**whole, **changes}.items() if value is not ...}
