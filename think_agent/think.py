@@ -17,7 +17,7 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 
 from dataclasses import replace
 
-from .messages import CARRIED, THINK_NAME, Json, ToolCall
+from .messages import THINK_NAME, Json, ToolCall
 from .text import is_blank
 from .tools import Tool
 
@@ -25,7 +25,7 @@ RECORDED = "Thought recorded."
 # What the model reads if a guarded call has no thought behind it (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 CARRY_FIRST = (  # the same with `carry=True`, where there is no think tool
-    f"not run. Check this step against the rules in its argument {CARRIED!r}, and call it again."
+    "not run. Check this step against the rules in its argument {!r}, and call it again."
 )
 THOUGHT = {
     "type": "string",
@@ -82,14 +82,14 @@ def thought(call: ToolCall) -> str:
     """
     if isinstance(call.arguments, str):
         return call.arguments
-    return str(call.arguments.get(CARRIED) or "")
+    return str(call.arguments.get(call.thought_in) or "")
 
 
 def carried(call: ToolCall) -> str:
     """The thought that a call of another tool carries in its arguments; empty if it has none."""
     if call.name == THINK_NAME or isinstance(call.arguments, str):
         return ""
-    value = call.arguments.get(CARRIED)
+    value = call.arguments.get(call.thought_in)
     if not isinstance(value, str) or is_blank(value):
         return ""
     return value.strip()
@@ -97,8 +97,9 @@ def carried(call: ToolCall) -> str:
 
 def carrying(tool: Tool) -> Tool:
     """The tool as it is shown to a model that has to put its thought into the call."""
-    properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
-    required = [CARRIED, *tool.parameters.get("required", ())]
+    name = tool.thought_in
+    properties = {name: THOUGHT, **tool.parameters.get("properties", {})}
+    required = [name, *tool.parameters.get("required", ())]
     parameters = {**tool.parameters, "properties": properties, "required": required}
     return replace(tool, parameters=parameters, carries=True)
 
@@ -107,7 +108,7 @@ def bare(call: ToolCall) -> ToolCall:
     """A call without the thought that it carries. In this form it is approved and run."""
     if call.name == THINK_NAME:
         return call
-    return without(call, CARRIED)
+    return without(call, call.thought_in)
 
 
 def as_run(call: ToolCall, arguments: Json | None) -> ToolCall:

@@ -99,7 +99,8 @@ class DurableAgent(Agent):
             assert isinstance(message, Message)
             now = utc_now()
             if isinstance(effect, Request) and isinstance(message, Assistant):
-                message = received(message, effect.tool_choice, self._run.turn, now)  # rule 1
+                turn = self._run.turn
+                message = received(message, effect.tool_choice, turn, now, self.tools)  # rule 1
             return lines([replace(message, at=now)])[0]
 
         try:
