@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from .errors import TranscriptError
+from .errors import TranscriptError, TranscriptInUse
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
 from .turn import Turn
@@ -227,7 +227,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
-    """Lock the file until it is closed. Raises TranscriptError if somebody else has it open."""
+    """Lock the file until it is closed. Raises TranscriptInUse if somebody else has it open."""
     try:
         if sys.platform == "win32":  # it locks bytes, and then others cannot read those
             file.seek(FAR_BEHIND)
@@ -235,4 +235,4 @@ def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
         else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
+        raise TranscriptInUse(f"{path}: another run has it open; wait for its end") from error

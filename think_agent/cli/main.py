@@ -20,6 +20,7 @@ from ..errors import FileError, ModelError
 from ..messages import Exit
 from .audit import command as audit
 from .eval import command as evaluate
+from .gate import command as gate
 from .own_agent import command as own_agent
 from .probe import command as probe
 from .screen import accept_any_text, say
@@ -60,12 +61,12 @@ def _demo() -> click.Command:
 
 @click.group(
     cls=Commands,
-    commands={"audit": audit, "chat": own_agent, "eval": evaluate, "probe": probe},
+    commands={"audit": audit, "chat": own_agent, "eval": evaluate, "gate": gate, "probe": probe},
 )
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
-    """Try the demo, talk with your own agent, read what a run did, ask an endpoint what it does,
-    measure whether thinking helps.
+    """Try the demo, talk with your own agent, put a gate before other people's tools, read what a
+    run did, ask an endpoint what it does, measure whether thinking helps.
     """
 
 
