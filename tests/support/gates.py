@@ -1,18 +1,23 @@
-"""A gate in this process, between an official client and a server, and what its record says."""
+"""A gate between an official client and a server: in this process, or as a command."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mcp import Client
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp import types as wire
+from mcp.client.session import ElicitationFnT
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.types import ToolAnnotations as Hints
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from tests.support.commands import environment
+from tests.support.mcp import lines
+from tests.support.sizes import ROOT
 from think_agent import Started, ToolResult, Verdict
 from think_agent.audit import read
 from think_agent.integrations.gate import Gate
@@ -140,6 +145,66 @@ async def session(
         Client(front, mode=era, message_handler=hear, elicitation_callback=user) as client,
     ):
         yield AtTheGate(client, asked, said, has_changed)
+
+
+# Notes the id of the process, which the SDK's client keeps to itself.
+STARTED = 'ulimit -f $LIMIT; echo $$ > gate.pid; exec "$@"'
+TILL = [sys.executable, str(ROOT / "tests/servers/mcp_till.py")]
+
+
+class Till:
+    """The command `think-agent gate` before a till, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folder / "run.jsonl"
+        self._ledger = folder / "ledger"
+
+    @property
+    def paid(self) -> list[int]:
+        """All payments, in order."""
+        return [int(line) for line in lines(self._ledger)]
+
+    @property
+    def log(self) -> str:
+        """What the gate wrote to stderr, and the server."""
+        return (self.folder / "gate.log").read_text(encoding="utf-8")
+
+    @contextmanager
+    def on_hold(self) -> Iterator[None]:
+        """Meanwhile the till answers no payment, though it is made."""
+        hold = self._ledger.with_suffix(".hold")
+        hold.touch()
+        yield
+        hold.unlink()
+
+    @asynccontextmanager
+    async def session(
+        self,
+        *flags: str,
+        server: Sequence[str] = TILL,
+        ask: ElicitationFnT | None = None,
+        era: str = ERAS[0],
+        limit: int | str = "unlimited",
+        **env: str,
+    ) -> AsyncIterator[AtTheGate]:
+        """A client at the gate. `limit`: the most that a file may have, in blocks of the shell."""
+        gate = [sys.executable, "-m", "think_agent", "gate", "--record", "run.jsonl", *flags]
+        command = StdioServerParameters(
+            command="/bin/sh",
+            args=["-c", STARTED, "sh", *gate, "--", *server],
+            env=environment(LEDGER=str(self._ledger), LIMIT=str(limit), **env),
+            cwd=self.folder,
+        )
+        with (self.folder / "gate.log").open("a") as log:
+            transport = stdio_client(command, errlog=log)
+            async with Client(transport, mode=era, elicitation_callback=ask) as client:
+                yield AtTheGate(client, [], [], asyncio.Event())
+
+
+def pid_of_gate(folder: Path) -> int:
+    """The process that serves in this folder, or did last."""
+    return int((folder / "gate.pid").read_text())
 
 
 def text_of(result: wire.CallToolResult) -> str:
