@@ -29,7 +29,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import PurePath
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, SchemaError
 
 try:
     import anyio
@@ -63,8 +63,8 @@ LONGEST_LINE = 500  # characters of an error
 CLOSING = 10.0  # seconds that a server has to close
 LEFT_OUT = ("title", "$schema", "definitions")  # of a schema: a model does not need these
 
-# The SDK logs what a server does wrong, with tracebacks. Only a program that sets up logging wants
-# to see that; without a handler, Python would print it.
+# The SDK logs what a server does wrong, with tracebacks. Whoever sets up logging sees that. Without
+# a handler, Python would print it. ("client" is a logger of the SDK, too.)
 for logger in ("mcp", "client"):
     logging.getLogger(logger).addHandler(logging.NullHandler())
 
@@ -112,6 +112,11 @@ class Server:
             raise TypeError(f"only={only!r}: pass a list of names")
         self._address = address
         self._words = _words_of(address)
+        self._url = address if isinstance(address, str) and not self._words else ""
+        if env and not self._words:
+            raise TypeError("env= is for a command; for a URL, pass headers=")
+        if headers and not self._url:
+            raise TypeError("headers= is for a URL; for a command, pass env=")
         self._env = {**_variables_of(address), **(env or {})}
         self._headers = dict(headers or {})
         self._trusted = trusted
@@ -156,17 +161,17 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        await asyncio.shield(
-            asyncio.wrap_future(self._held)
-        )  # if cancelled, it closes all the same
+        # Shielded: it closes to the end, even if the task that waits here is cancelled.
+        await asyncio.shield(asyncio.wrap_future(self._held))
 
     async def call(
         self, name: str, arguments: Json, on_progress: OnProgress | None = None
     ) -> wire.CallToolResult:
         """Call a tool by the server's name of it. The result may be an error of the tool.
 
-        Raises NothingDone if nothing was sent, and NoResult if there is no result: then the call
-        may have happened.
+        `on_progress(progress, total, message)` runs on the event loop of `waiting.py`. Raises
+        NothingDone if nothing was sent, and NoResult if there is no result: then the call may have
+        happened.
         """
         if self._link.ended:
             raise NothingDone("nothing was sent: the server is gone.")
@@ -250,8 +255,8 @@ class Server:
         if self._words:
             cwd = getattr(self._address, "cwd", None)
             way: Any = run_command(self._words, self._env, cwd, link)
-        elif isinstance(self._address, str):
-            way = connect_http(self._address, self._headers)
+        elif self._url:
+            way = connect_http(self._url, self._headers)
         elif hasattr(self._address, "__aenter__"):
             way = self._address
         else:
@@ -282,8 +287,8 @@ class Server:
 
     @property
     def _secrets(self) -> re.Pattern[str]:
-        url = self._address if isinstance(self._address, str) and not self._words else ""
-        return secrets_in("", url, *self._words[1:], *self._env.values(), *self._headers.values())
+        given = (*self._words[1:], *self._env.values(), *self._headers.values())
+        return secrets_in("", self._url, *given)
 
     # --- its tools ---
 
@@ -325,27 +330,27 @@ class Server:
 
         made: dict[str, Tool] = {}
         tools: dict[str, Tool] = {}
+        seen: set[str] = set()
         for listed in self.listed:
-            if listed.name not in wanted:
+            if listed.name not in wanted - seen:  # of two that share a name, the first counts
                 continue
+            seen.add(listed.name)
             try:
                 tool = self._make_tool(listed)
                 _check_name(tool.name, made)
-                made[tool.name] = tool
-                tools[listed.name] = tool
             except Exception as error:  # a schema may hold anything
                 self._left_out[listed.name] = _problem(error)
-        for name in self._left_out:
+            else:
+                made[tool.name] = tool
+                tools[listed.name] = tool
+        for name, problem in self._left_out.items():
+            text = f"{self.name}: tool {name} cannot be used: {problem}"
+            if name in named:
+                raise Misuse(self._line(text))
             if name in wanted:
-                self._report_unusable(name, is_named=name in named)
+                warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
         self.tools = tools
         return list(made.values())
-
-    def _report_unusable(self, name: str, *, is_named: bool) -> None:
-        text = f"{self.name}: tool {name} cannot be used: {self._left_out[name]}"
-        if is_named:
-            raise Misuse(self._line(text))
-        warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
 
     def _make_tool(self, listed: wire.Tool) -> Tool:
         hints = NO_HINTS
@@ -378,7 +383,7 @@ class Server:
         """Send a call and wait for its result. (Not by `Client.call_tool`: that raises if a result
         does not fit the output schema, but the call has been made, and its result is there.)
         """
-        attempt = Attempt(reached=self._words != [] or not isinstance(self._address, str))
+        attempt = Attempt(reached=not self._url)  # only the client for a URL knows it
         ATTEMPT.set(attempt)
         request = wire.CallToolRequest(
             params=wire.CallToolRequestParams(name=name, arguments=arguments)
@@ -407,11 +412,8 @@ class Server:
         reported: set[str] = set()
         with suppress(Exception):
             async with AsyncExitStack() as stack:
-                tools = self._client.server_capabilities.tools
                 if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    if tools is None or not tools.list_changed:
-                        return
-                    await stack.enter_async_context(self._client.listen(tools_list_changed=True))
+                    await self._subscribe(stack)
                 while True:
                     await self._changed.wait()
                     self._changed.clear()
@@ -424,6 +426,12 @@ class Server:
                         if change and tool.name not in reported:
                             reported.add(tool.name)
                             self._report_change(tool.name, change)
+
+    async def _subscribe(self, stack: AsyncExitStack) -> None:
+        """From 2026 on, a server reports changes only to a client that has subscribed."""
+        capability = self._client.server_capabilities.tools
+        if capability is not None and capability.list_changed:
+            await stack.enter_async_context(self._client.listen(tools_list_changed=True))
 
     def _report_change(self, name: str, change: str) -> None:
         text = f"{self.name}: tool {name} has changed ({change}) since the server was opened"
@@ -491,8 +499,6 @@ def _problem(error: BaseException) -> str:
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in found["loc"])
         return f"malformed: {where}: {found['msg']}"
-    if isinstance(error, LookupError):
-        return "its schema refers to something that is not in it"
     if isinstance(error, MCPError | ValueError):
         return str(error).partition("\n")[0]
     return f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -501,7 +507,7 @@ def _problem(error: BaseException) -> str:
 def _schema_of(tool: wire.Tool) -> Json:
     """The schema of a tool's arguments: without references, and always in the same order (rule 5).
 
-    Raises ValueError, jsonschema.SchemaError or another exception if it cannot be used.
+    Raises ValueError if it cannot be used.
     """
     left = MOST_PARTS
 
@@ -516,8 +522,16 @@ def _schema_of(tool: wire.Tool) -> Json:
         return tidied
 
     # Servers build schemas from maps, and some maps have no order.
-    schema = transformed(json.loads(canonical(tool.input_schema)), tidy, recursive={})
-    Draft202012Validator.check_schema(schema)
+    ordered = json.loads(canonical(tool.input_schema))
+    try:
+        schema = transformed(ordered, tidy, recursive={})
+        Draft202012Validator.check_schema(schema)
+    except LookupError:
+        raise ValueError("its schema refers to something that is not in it") from None
+    except SchemaError as error:
+        raise ValueError(f"its schema is not valid: {error.message}") from None
+    except (AttributeError, TypeError, RecursionError):
+        raise ValueError("its schema cannot be read") from None
     return schema
 
 

@@ -87,7 +87,8 @@ async def screened(
                 async for message in messages:
                     screen(message)
                     await to_session.send(message)
-                link.end("the connection was closed")
+                if to_session.statistics().open_receive_streams:  # else it was closed by us
+                    link.end("the connection was closed")
 
     async with transport as (messages, to_server), anyio.create_task_group() as tasks:
         tasks.start_soon(pass_on, messages)
