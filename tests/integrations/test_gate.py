@@ -414,7 +414,9 @@ def test_what_does_not_pass_is_said_at_the_start(record):
         async with session(Shop(), record) as gate:
             return gate.said
 
-    assert any("only tools pass, not the resources" in line for line in on_the_loop(talk()))
+    assert any(
+        "resources and prompts, too. They don't pass" in line for line in on_the_loop(talk())
+    )
 
 
 def test_the_client_reads_the_instructions_of_both(record):

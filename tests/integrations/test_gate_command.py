@@ -1,9 +1,12 @@
 """`think-agent gate` as a command on stdio: official clients, kills, signals, bad servers."""
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +19,7 @@ from mcp import types as wire
 from tests.support.commands import run
 from tests.support.gates import ERAS, Till, pid_of_gate, recorded, text_of
 from tests.support.mcp import hostile, is_running, until
+from tests.support.sizes import ROOT
 from think_agent import Ended
 from think_agent.audit import read
 
@@ -46,6 +50,43 @@ def test_an_official_client_pays_behind_a_thought(till, era):
     assert till.paid == [5]
     assert isinstance(read(till.record).messages[-1], Ended)
     assert "the record is run.jsonl" in till.log
+
+
+FOLDER = os.environ.get("THINK_AGENT_TEST_MCP", "")
+PACKAGES = Path(FOLDER, "node_modules")
+
+
+@pytest.mark.mcp_servers
+@pytest.mark.parametrize(
+    ("package", "era"),
+    [
+        ("@modelcontextprotocol/sdk", "legacy"),
+        ("@modelcontextprotocol/client", "legacy"),
+        ("@modelcontextprotocol/client", "auto"),
+    ],
+)
+def test_a_client_in_typescript_pays_behind_a_thought(till, package, era):
+    """npm install --prefix DIR PACKAGE, for both; THINK_AGENT_TEST_MCP=DIR."""
+    if not FOLDER:
+        pytest.skip("set THINK_AGENT_TEST_MCP to the folder of the packages (see above)")
+    if not (PACKAGES / package).exists():
+        pytest.skip(f"{package} is not installed there: it needs npm")
+    client = ["node", str(ROOT / "tests/servers/gate_client.cjs"), package, era]
+    done = subprocess.run(
+        [*client, *till.command()],
+        cwd=till.folder,
+        env=till.environment(NODE_PATH=str(PACKAGES)),
+        capture_output=True,
+        text=True,
+    )
+    read_by_client = json.loads(done.stdout)
+    assert read_by_client["tools"] == ["think", "pay", "variable", "pid"]
+    refused, *paid = read_by_client["texts"]
+    assert "Call think first" in refused
+    assert paid == [f"paid {cents}" for cents in (1, 2, 3, 4)]
+    assert [text.splitlines()[-1] for text in read_by_client["asked"]] == ["Run pay?"] * 4
+    assert sorted(till.paid) == [1, 2, 3, 4]
+    assert recorded(till.record).count("done pay") == 4  # all in one record
 
 
 class Killed(NamedTuple):

@@ -178,6 +178,15 @@ class Till:
         yield
         hold.unlink()
 
+    def command(self, *flags: str, server: Sequence[str] = TILL) -> list[str]:
+        """The words of the gate."""
+        gate = [sys.executable, "-m", "think_agent", "gate", "--record", "run.jsonl"]
+        return [*gate, *flags, "--", *server]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The variables that the gate gets."""
+        return environment(LEDGER=str(self._ledger), **more)
+
     @asynccontextmanager
     async def session(
         self,
@@ -189,11 +198,10 @@ class Till:
         **env: str,
     ) -> AsyncIterator[AtTheGate]:
         """A client at the gate. `limit`: the most that a file may have, in blocks of the shell."""
-        gate = [sys.executable, "-m", "think_agent", "gate", "--record", "run.jsonl", *flags]
         command = StdioServerParameters(
             command="/bin/sh",
-            args=["-c", STARTED, "sh", *gate, "--", *server],
-            env=environment(LEDGER=str(self._ledger), LIMIT=str(limit), **env),
+            args=["-c", STARTED, "sh", *self.command(*flags, server=server)],
+            env=self.environment(LIMIT=str(limit), **env),
             cwd=self.folder,
         )
         with (self.folder / "gate.log").open("a") as log:

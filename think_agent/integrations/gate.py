@@ -131,6 +131,9 @@ class Gate:
         self._upcoming: list[ClientCall | None] = []  # the next one, once it has been waited for
         self._waiting: dict[str, ClientCall] = {}  # all that have no result, by the id of the call
         self._running: ClientCall | None = None
+        self._record: Transcript | None = None
+        self._recorded: Agent[Any] | None = None  # whose tools are in its header
+        self._ends_turn = False
         self._over = ""  # why nothing runs any more
         self._left = asyncio.Event()
 
@@ -159,7 +162,7 @@ class Gate:
         """What the client talks with, while the server and the record are open."""
         async with self._server:
             self._make_agent()
-            self._open_record()
+            self._check_record()
             self._greet()
             working = asyncio.create_task(self._work())
             try:
@@ -174,11 +177,11 @@ class Gate:
         tools = self._server.tools.values()
         guarded = sum(tool.think_first for tool in tools)
         self._say(f"gate: {len(tools)} tools, {guarded} of them only with a thought")
-        self._say(f"gate: the record is {self._record.path}")
         offered = self._server.session.server_capabilities
         kept_out = [name for name in ("resources", "prompts") if getattr(offered, name)]
         if kept_out:
-            self._say(f"gate: only tools pass, not the {' and '.join(kept_out)} of this server")
+            names = " and ".join(kept_out)
+            self._say(f"gate: this server offers {names}, too. They don't pass, only its tools do.")
 
     # --- the kit's side: an agent whose model is the client (rule 1) ---
 
@@ -230,27 +233,26 @@ class Gate:
     async def _work(self) -> None:
         """Take the client's calls, one session after the other, until it leaves."""
         try:
-            if _was_left_open(self._record.turn):
-                self._upcoming = [None]  # so this turn ends, and its open call isn't run (rule 3)
-                await self._agent.aresume(self._record, on_event=self._watch)
-                self._upcoming = []
             while not self._over and (call := await self._peek()):
                 await self._run_session(call)
         except Exception as error:
             self._end(f"nothing runs any more: {error}")  # rule 5
             raise
         finally:
-            self._record.close()
+            if self._record:
+                self._record.close()
 
     async def _run_session(self, call: ClientCall) -> None:
         """Run a turn, from this call on: until the client leaves, or the tools change."""
         if self._is_stale:
             await self._list_again()
-        if self._agent is not self._recorded:
-            self._record.close()
-            self._open_record()
+        record = self._open_record()
+        if _was_left_open(record.turn):
+            self._ends_turn = True  # its open call isn't run (rule 3)
+            await self._agent.aresume(record, on_event=self._watch)
+            self._ends_turn = False
         outcome = await self._agent.arun(
-            describe_session(call), transcript=self._record, on_event=self._watch
+            describe_session(call), transcript=record, on_event=self._watch
         )
         if outcome.exit == "limit":
             self._end(LIMIT_REACHED)
@@ -273,7 +275,7 @@ class Gate:
 
     async def _reply(self, request: Request) -> Assistant:
         """What the client says next: a call, or a text, which ends the turn."""
-        if request.tool_choice == "none":
+        if self._ends_turn or request.tool_choice == "none":
             return Assistant(NOT_SEEN)
         call = await self._peek()
         has_changed = self._is_stale or self._agent is not self._recorded
@@ -315,14 +317,33 @@ class Gate:
             case ToolResult(call_id=id) if id in self._waiting:
                 call = self._waiting.pop(id)
                 call.answers.put_nowait(make_answer(event, call.result))
-            case ToolResult():
-                self._say(f"{event.name}, of a session that was killed: {event.content}")
 
     # --- the record ---
 
-    def _open_record(self) -> None:
-        """Open the record, or the next name that is free. A record that a killed gate left open
-        comes first, because it knows what may have happened.
+    def _check_record(self) -> None:
+        """Say now what the record holds, or raise what is wrong with it. It is opened with the
+        first call: some clients start a gate only to ask for its version, and then another one.
+        """
+        with suppress(TranscriptInUse), self._agent.open(self._path) as record:
+            turn = record.turn
+            if _was_left_open(turn) and turn.started:
+                self._say(f"gate: {turn.started.name} was started by a gate that was killed.")
+                self._say(f"gate: {MAY_HAVE_HAPPENED}")
+
+    def _open_record(self) -> Transcript:
+        """The open record. Its header has the tools, so when these change it is opened again."""
+        if self._record and self._recorded is self._agent:
+            return self._record
+        if self._record:
+            self._record.close()
+        self._record = self._find_record()
+        self._recorded = self._agent
+        self._say(f"gate: the record is {self._record.path}")
+        return self._record
+
+    def _find_record(self) -> Transcript:
+        """The record, or the next name that is free. One that a killed gate left open comes first,
+        because it knows what may have happened.
         """
         free: Transcript | None = None
         for path in _names_after(self._path):
@@ -342,8 +363,7 @@ class Gate:
             if _was_left_open(free.turn):
                 break
         assert free
-        self._record = free
-        self._recorded = self._agent  # its tools are in the header
+        return free
 
     # --- the client's side ---
 
