@@ -24,15 +24,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+from ..installing import install_command
+
 try:
-    from mcp import stdio_server
+    from mcp import MCPError, stdio_server
     from mcp import types as wire
     from mcp.server import NotificationOptions
     from mcp.server import Server as Front
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 except ImportError as missing:
-    raise ImportError('the gate needs an SDK; run: pip install "think-agent[mcp]"') from missing
+    advice = install_command("think-agent[mcp]")
+    raise ImportError(f"the gate needs an SDK; run: {advice}") from missing
 
 from .. import __version__
 from ..agent import Agent
@@ -301,7 +304,9 @@ class Gate:
         if call is None:
             return Verdict("no", by="the gate", reason="its session is over")
         if call.can_ask:
-            return await _ask(call, question)
+            verdict = await _ask(call, question)
+            if verdict:
+                return verdict
         if question.as_new:
             return Verdict("no", by="the gate", reason=MAY_HAVE_RUN)
         if self._approver == "client":
@@ -437,13 +442,15 @@ def never_force(step: Step, turn: Turn) -> Step:
     return step
 
 
-async def _ask(call: ClientCall, question: AskHuman) -> Verdict:
-    """Let the client ask its user."""
+async def _ask(call: ClientCall, question: AskHuman) -> Verdict | None:
+    """Let the client ask its user. None: it offers that, but can't."""
     try:
         answer = await call.unless_cancelled(call.ask(question))
     except Cancelled:
         return Verdict("no", by="the client", reason="it cancelled the call")
     except Exception as error:
+        if isinstance(error, MCPError) and error.code == wire.METHOD_NOT_FOUND:
+            return None
         return Verdict("no", by="the client", reason=f"it could not ask: {shorten(str(error))}")
     if answer.action == "accept":
         return Verdict("yes", by="the client's user")

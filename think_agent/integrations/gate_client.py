@@ -16,14 +16,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from mcp import types as wire
+from mcp.server import ServerRequestContext
+from mcp.types import methods
 from pydantic import ValidationError
-
-try:
-    from mcp import types as wire
-    from mcp.server import ServerRequestContext
-    from mcp.types import methods
-except ImportError as missing:
-    raise ImportError('the gate needs an SDK; run: pip install "think-agent[mcp]"') from missing
 
 from ..loop import AskHuman
 from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult

@@ -31,6 +31,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
+from ..installing import install_command
+
 try:
     import anyio
     from mcp import Client, MCPError, StdioServerParameters
@@ -39,7 +41,8 @@ try:
     from mcp.types.methods import validate_server_result
     from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as missing:
-    raise ImportError('MCP servers need an SDK; run: pip install "think-agent[mcp]"') from missing
+    advice = install_command("think-agent[mcp]")
+    raise ImportError(f"MCP servers need an SDK; run: {advice}") from missing
 
 from pydantic import TypeAdapter, ValidationError
 
