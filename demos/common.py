@@ -1,4 +1,4 @@
-"""The common parts of lessons 02 to 14: the flag `--provider`, and scripted models.
+"""The common parts of lessons 02 to 16: the flag `--provider`, and scripted models.
 
 Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag a scripted
         model plays, and the first printed line says so.
@@ -39,7 +39,10 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     def command(ctx: click.Context, /, **settings: Any) -> None:
         model = chosen_model(ctx, scripts={"stand-in": stand_in})
         print(LABEL if model.name == "offline" else f"[{model.name}:{model.model}]")
-        lesson(model)
+        try:
+            lesson(model)
+        except ImportError as missing:  # of an extra
+            raise click.UsageError(str(missing)) from missing
 
     sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
 

@@ -54,7 +54,7 @@ from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name, describe_missing
 from .policies.validation import validation
 from .policies.yours import yours
-from .running import Decision, Effect, Event, Opening, Perform, Run, RunCheck, Selection
+from .running import Effect, Event, Opening, Perform, Run, RunCheck, Selection
 from .streaming import Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
@@ -213,12 +213,14 @@ class Agent(Generic[Data]):
             self.limits.bound_step,
             self.answer.ask_for_form if self.answer else None,
             asking.as_decided(tools),  # the next ones judge the arguments that will run
-            doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
+            doubt.doubt(tools),  # has it been tried? Then the first try is repeated
             text.ask_about_text(tools) if can_ask else None,
             approval.approval(tools),  # last, so that the approved call is the one that runs
             asking.refuse_denied,
+            asking.pass_on_guidance,
             asking.declined,  # from here on policies only end a turn
             self.limits.name_limit,
+            asking.hold_question(tools),  # but an open question stays open
             None if can_ask else asking.pause_for_a_person,
         ]
         return [policy for policy in listed if policy]
@@ -245,14 +247,15 @@ class Agent(Generic[Data]):
         self,
         transcript: Saved,
         *,
-        verdict: Decision | None = None,
+        verdict: Verdict | None = None,
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
         reply that was cut off. This needs only the same tools and the file, or the transcript in
-        memory. `verdict` answers the question for which the run waits (`outcome.question`); without
-        it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
-        about another call, or no question waits.
+        memory. `verdict` answers the question the run waits on: `outcome.question.yes(by="Ada")`,
+        `.no(reason)`, `.new()` or `.stop()`. Without it, and without `approve=`, the question stays
+        open, and nothing is written. Raises TypeError if `verdict` names no question, and
+        TranscriptError if it names another one than waits.
         """
         return _run_to_end(self._open_run(transcript, verdict), on_event)
 
@@ -260,7 +263,7 @@ class Agent(Generic[Data]):
         self,
         transcript: Saved,
         *,
-        verdict: Decision | None = None,
+        verdict: Verdict | None = None,
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""

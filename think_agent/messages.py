@@ -60,6 +60,7 @@ Kind = Literal[  # who speaks in the user's role, and why
     "answer",
     "limit",
     "budget",
+    "guidance",
     "policy",
 ]
 
@@ -116,7 +117,8 @@ class User:
     although there seems to be more to do, `"format"` after a reply that could not be read,
     `"repeat"` after the same action again and again, `"check"` to say what is still missing,
     `"answer"` to ask for the answer in the right form, `"limit"` and `"budget"` to ask for the
-    closing reply. `"policy"` is what a policy of your own says.
+    closing reply. `"guidance"` passes on what a person said with a yes to going on. `"policy"` is
+    what a policy of your own says.
     """
 
     text: str
@@ -232,13 +234,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision about a call, or (no `call_id`) whether to go on.
+    """A decision about a call, or (no `call_id`) whether to go on. `AskHuman.yes` and the like make
+    one.
 
-    `"yes"`: run it with `arguments`. Whoever answers may leave them out: then the yes is to those
-    in the question, and they are filled in when the verdict is recorded. `edited`: the person put
-    in other arguments. `new`: run it as a second call of its own, although an earlier one
-    may have happened. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as a
-    "no" to going on does. `by`: the person, or the rule, that decided.
+    `"yes"`: run it with `arguments`. An answer may leave them out: then the yes is to those in the
+    question, and they are filled in when the verdict is recorded. `edited`: the person put in other
+    arguments. `new`: run it as a second call of its own, although an earlier one may have happened.
+    `"no"`: do not run it. `"quit"`: end the turn, as a "no" to going on does. `reason`: what the
+    person says; after a yes or a no to a call the model reads it. `by`: the person, or the rule,
+    that decided. `question`: the id of the question (`AskHuman.id`); its first part is recorded.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -248,6 +252,7 @@ class Verdict:
     arguments: Json | None = None
     edited: bool = False
     new: bool = False
+    question: str = field(default="", compare=False)
     at: str | None = field(default=None, compare=False)
 
 
@@ -276,13 +281,18 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The run waits for a person, who may answer in another process (`Agent.resume`). `question` is
-    for readers; it shows the call with the arguments as the model wrote them. `call_id`: the call
-    that it is about; empty if it asks whether to go on.
+    """The run waits for a person, who may answer in another process (`Agent.resume`).
+
+    `question` is for readers; it shows the call with the arguments as they were written. `call_id`:
+    the call that it is about; empty if it asks whether to go on. `arguments`: those of the call in
+    the question, if they are not the ones that the model wrote. `id`: the first part of the id of
+    the question (`AskHuman.id`).
     """
 
     question: str
     call_id: str = ""
+    arguments: Json | None = None
+    id: str = field(default="", compare=False)
     at: str | None = field(default=None, compare=False)
 
 

@@ -137,7 +137,7 @@ class Tool(Generic[P, R]):
 
     @property
     def thought_in(self) -> str:
-        """The argument in which a call carries its thought: one that the tool does not have."""
+        """The argument in which a call carries its thought. The tool itself has none of this name."""
         name = CARRIED
         while name in self.parameters.get("properties", {}):
             name = f"kit_{name}"

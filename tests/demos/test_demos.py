@@ -84,6 +84,11 @@ SHOWS = {  # what each lesson prints about its subject
         r"Is there tea\? \(exit signal\)\n  told: .*succeeded, got '7'.*\n  A packet is \$4\.",
         r"What does tea cost\? \(exit signal\)\n  told: nothing\n  A packet is \$5\. \[1\]",
     ],
+    "16_strangers_tools": [
+        r"not trusted\n  asked: Run price(.*\n)+  charged for: nothing",
+        r"\ntrusted\n  exit signal: A packet of tea is \$4\.\n  charged for: \['tea'\]",
+        r"you know better\n  asked: Run price(.*\n)+  charged for: nothing\n\nremember",
+    ],
 }
 LESSONS = sorted(SHOWS)
 ON_A_SERVER = {  # what differs there

@@ -103,7 +103,8 @@ def test_a_call_of_an_untrusted_server_needs_a_thought_and_a_yes() -> None:
     with Server(shop()) as tools:
         outcome = calling(tools, call("look", what="tea")).run("Look.")
         assert outcome.exit == "needs_human"
-        outcome = calling(tools, call("look", what="tea")).resume(outcome.transcript, verdict=True)
+        agent = calling(tools, call("look", what="tea"))
+        outcome = agent.resume(outcome.transcript, verdict=outcome.question.yes())
     assert results(outcome, "look")[0].content == "tea: 3"
 
 
@@ -263,6 +264,7 @@ def test_a_tool_that_cannot_be_used_is_named_and_does_not_take_the_others_with_i
         ("properties_are_a_list", "properties"),
         ("unknown_type", "'text'"),
         ("lost_reference", "not in it"),
+        ("far_reference", "not in it"),
         ("odd_reference", "its schema cannot be read"),
         ("reference_is_a_number", "its schema cannot be read"),
         ("too_deep", "its schema cannot be read"),

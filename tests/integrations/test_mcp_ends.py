@@ -37,7 +37,7 @@ from tests.support.mcp import (
     until,
 )
 from tests.support.sizes import ROOT
-from think_agent import Agent, Paused, Started, Tool, Verdict
+from think_agent import Agent, Paused, Started, Tool
 from think_agent.integrations.mcp import Server
 from think_agent.testing import call
 
@@ -82,10 +82,11 @@ def test_a_server_killed_in_a_call_may_have_done_it_and_then_nothing_is_sent(way
             call("pay", amount=5, seconds=60),
             call("pay", amount=5, seconds=60),
             call("look", what="tea"),
+            approve=lambda question: False,
         )
         waiting.join()
     assert (killed.content, killed.in_doubt) == (BROKE[way] + MAY_HAVE, True)
-    assert again.refused == "doubt"
+    assert again.refused == "person"  # who was asked whether to try again
     assert (after.content, after.in_doubt) == (GONE[way], False)
     assert lines(ledger) == ["paid 5"]
 
@@ -187,8 +188,9 @@ def test_a_run_stopped_in_a_call_is_paid_once_and_asked_once(sent, tmp_path, led
     with Server(**command(ledger)) as tools:
         waiting = paying(tools).resume(transcript)
         assert waiting.exit == "needs_human"
-        no = Verdict("no", reason="it is in the books")
-        outcome = paying(tools).resume(transcript, verdict=no)
+        assert waiting.question
+        verdict = waiting.question.no("it is in the books")
+        outcome = paying(tools).resume(transcript, verdict=verdict)
     assert outcome.exit == "silence"
     assert [line for line in lines(ledger) if line != "cancelled"] == paid
     assert len(of_kind(outcome.transcript, Started)) == 1

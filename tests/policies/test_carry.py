@@ -109,6 +109,6 @@ def test_such_a_tool_carries_its_thought_in_another_argument(tmp_path):
     assert noted == []
 
     later, noted = note_taker(*replies, **settings)
-    outcome = later.resume(path, verdict=True)
+    outcome = later.resume(path, verdict=waiting.question.yes())
     assert noted == [OWN]
     assert [(a.thought, a.how) for a in outcome.actions] == [(WHY, "carried")]

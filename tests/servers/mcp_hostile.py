@@ -180,6 +180,7 @@ BAD_TOOLS = [
     tool("properties_are_a_list", properties=["what"]),
     tool("unknown_type", properties={"what": {"type": "text"}}),
     tool("lost_reference", properties={"what": {"$ref": "#/$defs/What"}}),
+    tool("far_reference", properties={"what": {"if": {"$ref": "http://127.0.0.1:9/s.json"}}}),
     tool("odd_reference", properties={"what": {"$ref": "#/required/x"}}, required=["what"]),
     tool("reference_is_a_number", properties={"what": {"$ref": 5}}),
     tool("too_deep", properties={"what": deep(150)}),

@@ -705,7 +705,6 @@ def lawful_refusals(before: Before, made: Made) -> set[str]:
         "text": is_text(before, made) and not made.verdicts,
         "limit": bool(reached_limit(before, more_seconds=1)),
         "failed": rules.fail_fast and any(other.failed for other in before.calls),
-        "doubt": bool(first_tries(before, made)),
     }
     return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
 

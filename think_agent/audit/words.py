@@ -42,7 +42,8 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "needs_human": (
         "… waits for a person",
         "Paused: a person has to decide. To answer: agent.resume(transcript, "
-        "verdict=Verdict('yes', by='…')), or 'no'; at a terminal --resume with --approve ask.",
+        "verdict=outcome.question.yes()), or .no(reason); at a terminal --resume with "
+        "--approve ask.",
     ),
     "refused": ("✗ refused", "The model, or its provider, refused."),
     "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
