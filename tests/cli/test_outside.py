@@ -20,11 +20,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(folder: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *words: str | Path, stdin: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
     """A program of that environment, in a folder outside the clone."""
     command = [BIN / words[0], *words[1:]]
     return subprocess.run(
-        command, cwd=folder, env=environment(), input=stdin, capture_output=True, text=True
+        command, cwd=folder, env=environment(**env), input=stdin, capture_output=True, text=True
     )
 
 
@@ -65,3 +67,21 @@ def test_the_desk_is_a_suite_for_the_evaluation(tmp_path):
     suite = ["--suite", "think_agent_demos.refund.suite", "--provider", "offline:careful"]
     done = run(tmp_path, "think-agent", "eval", cases, *suite)
     assert done.returncode == 0, done.stderr
+
+
+GATE = ("think-agent", "gate", "--record", "run.jsonl", "--")
+
+
+def test_the_gate_stands_before_a_server_or_says_what_is_missing(tmp_path):
+    """Under `uvx` there is no pip, and the wheel is named from which the program was installed."""
+    till = [BIN / "python", ROOT / "tests/servers/mcp_till.py"]
+    done = run(tmp_path, *GATE, *till, LEDGER="ledger")  # the client leaves at once
+    if run(tmp_path, "python", "-c", "import mcp").returncode == 0:
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "gate: 3 tools, 3 of them only with a thought" in done.stderr
+        return
+    assert done.stderr == 'error: the gate needs an SDK; run: pip install "think-agent[mcp]"\n'
+    assert done.returncode == 2
+    in_uvx = run(tmp_path, *GATE, *till, LEDGER="ledger", UV="uv").stderr
+    assert 'run: uvx --from "think-agent[mcp] @ file:///' in in_uvx
+    assert in_uvx.endswith('.whl" think-agent\n')

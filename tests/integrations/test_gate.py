@@ -206,6 +206,20 @@ def test_who_says_yes(record, era, case):
     assert recorded(record)[0] == case.because
 
 
+@pytest.mark.parametrize(("approve", "paid"), [("client", [5]), ("never", [])])
+def test_a_client_that_offers_to_ask_and_cannot_is_as_one_that_does_not_offer_it(
+    record, approve, paid
+):
+    shop = Shop()
+
+    async def talk() -> None:
+        async with session(shop, record, answers=["cannot"], approve=approve) as gate:
+            await gate.call("pay", cents=5, thought=WHY)
+
+    on_the_loop(talk())
+    assert shop.paid == paid
+
+
 @eras
 def test_the_question_shows_what_runs(record, era):
     """Nothing in an argument can be hidden, or look like another line."""

@@ -130,9 +130,14 @@ async def session(
     has_changed = asyncio.Event()
     said: list[str] = []
 
-    async def ask(_: object, params: wire.ElicitRequestParams) -> wire.ElicitResult:
+    async def ask(
+        _: object, params: wire.ElicitRequestParams
+    ) -> wire.ElicitResult | wire.ErrorData:
         asked.append(params.message)
-        return wire.ElicitResult(action=answers[len(asked) - 1])
+        answer = answers[len(asked) - 1]
+        if answer == "cannot":
+            return wire.ErrorData(code=wire.METHOD_NOT_FOUND, message="Method not found")
+        return wire.ElicitResult(action=answer)
 
     async def hear(message: object) -> None:
         if isinstance(message, wire.ToolListChangedNotification):

@@ -40,9 +40,10 @@ except ImportError as missing:
 from .. import __version__
 from ..agent import Agent
 from ..errors import TranscriptInUse
-from ..loop import AskHuman, CallModel, CallTool, Refuse, Step
+from ..loop import CallModel, CallTool, Refuse, Step
 from ..messages import THINK_NAME, Assistant, Started, ToolCall, ToolResult, Verdict
 from ..model import Request
+from ..question import AskHuman
 from ..running import Event
 from ..streaming import Notice
 from ..text import shorten
@@ -302,16 +303,16 @@ class Gate:
     async def _approve(self, question: AskHuman) -> Verdict:
         call = self._waiting.get(question.call_id)
         if call is None:
-            return Verdict("no", by="the gate", reason="its session is over")
+            return question.no("its session is over", by="the gate")
         if call.can_ask:
             verdict = await _ask(call, question)
             if verdict:
                 return verdict
         if question.as_new:
-            return Verdict("no", by="the gate", reason=MAY_HAVE_RUN)
+            return question.no(MAY_HAVE_RUN, by="the gate")
         if self._approver == "client":
-            return Verdict("yes", by="the client, which asks by itself")
-        return Verdict("no", by="the gate", reason="the client has no way to ask a person")
+            return question.yes(by="the client, which asks by itself")
+        return question.no("the client has no way to ask a person", by="the gate")
 
     def _watch(self, event: Event) -> None:
         match event:
@@ -447,17 +448,17 @@ async def _ask(call: ClientCall, question: AskHuman) -> Verdict | None:
     try:
         answer = await call.unless_cancelled(call.ask(question))
     except Cancelled:
-        return Verdict("no", by="the client", reason="it cancelled the call")
+        return question.no("it cancelled the call", by="the client")
     except Exception as error:
         if isinstance(error, MCPError) and error.code == wire.METHOD_NOT_FOUND:
             return None
-        return Verdict("no", by="the client", reason=f"it could not ask: {shorten(str(error))}")
+        return question.no(f"it could not ask: {shorten(str(error))}", by="the client")
     if answer.action == "accept":
-        return Verdict("yes", by="the client's user")
+        return question.yes(by="the client's user")
     reason = ""
     if answer.action == "cancel":
         reason = "closed the question without an answer"
-    return Verdict("no", by="the client's user", reason=reason)
+    return question.no(reason, by="the client's user")
 
 
 async def _serve_on_stdio(front: Front[Any]) -> None:

@@ -21,9 +21,9 @@ from mcp.server import ServerRequestContext
 from mcp.types import methods
 from pydantic import ValidationError
 
-from ..loop import AskHuman
 from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult
 from ..model import Model, Request
+from ..question import AskHuman
 from ..text import json_text, shorten, written_out
 from ..think import THINK_MINIMAL, carrying
 from ..tools import MAY_HAVE_HAPPENED, Tool
