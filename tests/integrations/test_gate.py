@@ -8,11 +8,13 @@ import pytest
 pytest.importorskip("mcp", reason='needs pip install -e ".[mcp]"')
 
 from mcp import Client
+from mcp import types as wire
+from mcp.server.lowlevel import Server as LowLevel
 from mcp.types import CallToolResult
 
 from tests.support.commands import run
-from tests.support.gates import ERAS, Shop, on_the_loop, recorded, session, text_of
-from think_agent import Assistant, Ended, Started, ToolCall, User
+from tests.support.gates import ERAS, AtTheGate, Shop, on_the_loop, recorded, session, text_of
+from think_agent import Assistant, Ended, Started, ToolCall, ToolResult, User
 from think_agent.audit import read
 from think_agent.transcript import TranscriptFile, utc_now
 
@@ -134,6 +136,27 @@ def test_a_result_passes_unchanged(record, era, tool):
     without_name = {"meta"}  # which server it was
     assert through.model_dump(exclude=without_name) == direct.model_dump(exclude=without_name)
     assert recorded(record)[-1] == f"done {tool}"
+
+
+def test_a_result_that_an_older_client_cannot_read_comes_as_text(record):
+    """Up to 2025-11-25, structured content is an object. The SDK would say that the call failed."""
+
+    async def list_tools(*_: object) -> wire.ListToolsResult:
+        tool = wire.Tool(name="count", input_schema={"type": "object"})
+        return wire.ListToolsResult(tools=[tool])
+
+    async def call_tool(*_: object) -> CallToolResult:
+        return CallToolResult(content=[], structured_content=[1, 2])
+
+    async def talk() -> CallToolResult:
+        server = LowLevel("counter", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with session(server, record, "legacy") as gate:
+            return await gate.call("count", thought=WHY)
+
+    result = on_the_loop(talk())
+    assert not result.is_error
+    assert text_of(result) == "[1, 2]"
+    assert recorded(record)[-1] == "done count"
 
 
 @eras
@@ -337,7 +360,7 @@ def test_when_the_client_leaves_in_a_call_the_record_is_closed_in_order(record):
     assert isinstance(read(record).messages[-1], Ended)
 
 
-def left_behind(record, *, started: bool) -> None:
+def left_behind(record, *, started: bool, done: bool = False) -> None:
     """A record of a gate that was killed with a call of `pay` in its hands."""
     call = ToolCall("c1", "pay", {"cents": 5, "thought": WHY})
     with TranscriptFile(record, {"model": "mcp:client"}, now=utc_now()) as file:
@@ -345,6 +368,8 @@ def left_behind(record, *, started: bool) -> None:
         file.append(Assistant(tool_calls=(call,), stop_reason="tool_use"))
         if started:
             file.append(Started("c1", "pay"))
+        if done:
+            file.append(ToolResult("c1", "pay", "paid 5, receipt 17"))
 
 
 @eras
@@ -379,6 +404,46 @@ def test_after_a_kill_before_the_call_it_did_not_run_and_runs_when_it_is_made_ag
     on_the_loop(talk())
     assert shop.paid == [5]
     assert recorded(record)[0] == "refused pay: stopped"
+
+
+@eras
+def test_a_result_that_was_lost_with_the_gate_is_given_once_and_the_call_is_not_run_again(
+    record, era
+):
+    """The gate was killed after it recorded the result. Nobody knows whether the client read it."""
+    left_behind(record, started=True, done=True)
+    shop = Shop()
+
+    async def talk() -> list[str]:
+        async with session(shop, record, era) as gate:
+            other = await gate.call("pay", cents=6, thought=WHY)
+            return [text_of(other), *[await pay(gate) for _ in range(2)]]
+
+    async def pay(gate: AtTheGate) -> str:
+        return text_of(await gate.call("pay", cents=5, thought=WHY))
+
+    other, first, second = on_the_loop(talk())
+    assert "6" in other
+    assert "it was done before the gate was killed" in first
+    assert "paid 5, receipt 17" in first
+    assert "5" in second
+    assert shop.paid == [6, 5]  # the second one is meant
+
+
+def test_a_lost_result_is_not_forgotten_when_the_next_gate_is_killed_too(record):
+    left_behind(record, started=True, done=True)
+    shop = Shop()
+
+    async def talk(*amounts: int) -> list[str]:
+        async with session(shop, record) as gate:
+            return [text_of(await gate.call("pay", cents=n, thought=WHY)) for n in amounts]
+
+    on_the_loop(talk(6))
+    lines = record.read_text().splitlines(keepends=True)
+    record.write_text("".join(lines[:-2]))  # so that gate did not end its turn
+    (shown,) = on_the_loop(talk(5))
+    assert "receipt 17" in shown
+    assert shop.paid == [6]
 
 
 def test_a_record_that_another_window_holds_leaves_the_next_free_name(record):

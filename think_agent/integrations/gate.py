@@ -17,10 +17,9 @@ answers and what it does with other tools is not seen here. A gate runs on the e
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,7 +46,7 @@ from ..question import AskHuman
 from ..running import Event
 from ..streaming import Notice
 from ..text import shorten
-from ..tools import MAY_HAVE_HAPPENED, NoResult, NothingDone, ToolOptions
+from ..tools import MAY_HAVE_HAPPENED, NoResult, NothingDone, Tool, ToolOptions
 from ..transcript import Transcript
 from ..turn import Turn
 from ..waiting import background_loop
@@ -64,13 +63,15 @@ from .gate_client import (
     make_error,
     show_tool,
 )
+from .gate_record import KILLED, find_record, give_lost_results, was_left_open
 from .mcp import Server, text_of
 
 INSTRUCTIONS = (
     "A tool that changes something runs only with a thought behind it: call think before it, or "
     "put the thought into the call itself, where the tool has an argument for it."
 )
-NOT_SEEN = "(The answer is not seen here.)"
+ANSWER = "(The answer is not seen here.)"
+NOT_SEEN_HERE = "what the user asks, what the client answers, what it does with other tools"
 NOT_STARTED = "not run: the client cancelled it before it was started."
 LEFT_BEHIND = "not run: the session that made this call is over."
 LIMIT_REACHED = "not run: the limit of this session is reached. Begin another session."
@@ -137,7 +138,7 @@ class Gate:
         self._running: ClientCall | None = None
         self._record: Transcript | None = None
         self._recorded: Agent[Any] | None = None  # whose tools are in its header
-        self._ends_turn = False
+        self._was_killed = False  # the gate that began the open turn
         self._over = ""  # why nothing runs any more
         self._left = asyncio.Event()
 
@@ -181,6 +182,7 @@ class Gate:
         tools = self._server.tools.values()
         guarded = sum(tool.think_first for tool in tools)
         self._say(f"gate: {len(tools)} tools, {guarded} of them only with a thought")
+        self._say(f"gate: not seen here: {NOT_SEEN_HERE}")
         offered = self._server.session.server_capabilities
         kept_out = [name for name in ("resources", "prompts") if getattr(offered, name)]
         if kept_out:
@@ -191,22 +193,22 @@ class Gate:
 
     def _make_agent(self) -> None:
         """Make an agent with the tools that the server has now."""
-        tools = []
+        tools: dict[str, Tool] = {}
         for name, tool in self._server.tools.items():
-            tools.append(replace(tool, function=self._make_caller(name)))
+            tools[tool.name] = replace(tool, function=self._make_caller(name))
         self._instructions = INSTRUCTIONS
         if self._server.session.instructions:
             self._instructions += f"\n\n{self._server.session.instructions}"
         self._agent = Agent(
             ClientModel(self._reply),
-            tools,
+            tools.values(),
             instructions=self._instructions,
             think=THINK,
             carry=True,
             force="never",
             silence="accept",
             approve=self._approve,
-            policies=[self._refuse_unawaited, never_force],
+            policies=[self._refuse_unawaited, give_lost_results(tools), never_force],
             max_actions=self._max_actions,
             max_model_calls=NO_LIMIT,
             max_thoughts_in_a_row=NO_LIMIT,
@@ -251,10 +253,10 @@ class Gate:
         if self._is_stale:
             await self._list_again()
         record = self._open_record()
-        if _was_left_open(record.turn):
-            self._ends_turn = True  # its open call isn't run (rule 3)
+        if was_left_open(record.turn):
+            self._was_killed = True  # so this turn ends, and its open call isn't run (rule 3)
             await self._agent.aresume(record, on_event=self._watch)
-            self._ends_turn = False
+            self._was_killed = False
         outcome = await self._agent.arun(
             describe_session(call), transcript=record, on_event=self._watch
         )
@@ -279,12 +281,14 @@ class Gate:
 
     async def _reply(self, request: Request) -> Assistant:
         """What the client says next: a call, or a text, which ends the turn."""
-        if self._ends_turn or request.tool_choice == "none":
-            return Assistant(NOT_SEEN)
+        if self._was_killed:
+            return KILLED
+        if request.tool_choice == "none":
+            return Assistant(ANSWER)
         call = await self._peek()
         has_changed = self._is_stale or self._agent is not self._recorded
         if call is None or has_changed:
-            return Assistant(NOT_SEEN)
+            return Assistant(ANSWER)
         self._upcoming.clear()
         self._running = call
         return Assistant(tool_calls=(call.call,), stop_reason="tool_use")
@@ -332,7 +336,7 @@ class Gate:
         """
         with suppress(TranscriptInUse), self._agent.open(self._path) as record:
             turn = record.turn
-            if _was_left_open(turn) and turn.started:
+            if was_left_open(turn) and turn.started:
                 self._say(f"gate: {turn.started.name} was started by a gate that was killed.")
                 self._say(f"gate: {MAY_HAVE_HAPPENED}")
 
@@ -342,34 +346,10 @@ class Gate:
             return self._record
         if self._record:
             self._record.close()
-        self._record = self._find_record()
+        self._record = find_record(self._agent, self._path)
         self._recorded = self._agent
         self._say(f"gate: the record is {self._record.path}")
         return self._record
-
-    def _find_record(self) -> Transcript:
-        """The record, or the next name that is free. One that a killed gate left open comes first,
-        because it knows what may have happened.
-        """
-        free: Transcript | None = None
-        for path in _names_after(self._path):
-            if free and not path.exists():
-                break
-            try:
-                record = self._agent.open(path)
-            except TranscriptInUse:
-                continue
-            if free is None:
-                free = record
-            elif _was_left_open(record.turn):
-                free.close()
-                free = record
-            else:
-                record.close()
-            if _was_left_open(free.turn):
-                break
-        assert free
-        return free
 
     # --- the client's side ---
 
@@ -465,15 +445,3 @@ async def _serve_on_stdio(front: Front[Any]) -> None:
     options = front.create_initialization_options(NotificationOptions(tools_changed=True))
     async with stdio_server() as (read, write):
         await front.run(read, write, options)
-
-
-def _names_after(path: Path) -> Iterator[Path]:
-    """`run.jsonl`, `run-2.jsonl`, `run-3.jsonl` and so on."""
-    yield path
-    for number in count(2):
-        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
-
-
-def _was_left_open(turn: Turn) -> bool:
-    """Did a gate begin this turn and not end it, because it was killed?"""
-    return turn.request is not None and turn.ended is None

@@ -184,7 +184,8 @@ def show_tool(listed: wire.Tool, tool: Tool, *, trusted: bool) -> wire.Tool:
     if not trusted:
         annotations = wire.ToolAnnotations(title=annotations.title)
     annotations = annotations.model_copy(update={"read_only_hint": tool.read_only})
-    return listed.model_copy(update={"input_schema": schema, "annotations": annotations})
+    shown = {"input_schema": schema, "annotations": annotations, "execution": None}  # no tasks
+    return listed.model_copy(update=shown)
 
 
 def make_error(text: str) -> wire.CallToolResult:
