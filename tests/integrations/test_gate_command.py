@@ -16,6 +16,7 @@ pytest.importorskip("mcp", reason='needs pip install -e ".[mcp]"')
 from mcp import MCPError
 from mcp import types as wire
 
+from tests.gate_soak import soak
 from tests.support.commands import run
 from tests.support.gates import ERAS, Till, pid_of_gate, recorded, text_of
 from tests.support.mcp import hostile, is_running, until
@@ -137,7 +138,19 @@ def test_after_a_kill_in_a_call_nothing_runs_twice_without_a_question(till, case
     assert "may have happened" in (asked[0] if case.answer else shown)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_of_some_random_kills_none_makes_a_payment_twice(tmp_path):
+    """`python -m tests.gate_soak` makes a hundred."""
+    counts = soak(tmp_path, times=10, seed=1)
+    assert counts["kills of the gate"] + counts["kills of the server"] == 10
+    assert counts["twice"] == 0
+    assert counts["reported but not made"] == 0
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_the_session_in_order(till, number):
     """Also while the client keeps stdin open."""
 
@@ -181,8 +194,8 @@ def test_when_the_record_cannot_be_written_nothing_runs_any_more(till):
     [
         ("usage", "it exited with code 2"),
         ("garbage", "it does not speak MCP"),
-        ("endless_line", "a message of more than 10 MB"),
-        ("pages", "its list of tools has no end"),
+        pytest.param("endless_line", "a message of more than 10 MB", marks=pytest.mark.slow),
+        pytest.param("pages", "its list of tools has no end", marks=pytest.mark.slow),
     ],
 )
 def test_a_server_that_does_not_start_is_told_in_one_line(tmp_path, kind, said):
@@ -197,9 +210,9 @@ def test_a_server_that_does_not_start_is_told_in_one_line(tmp_path, kind, said):
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        ("wrong_ids", "no result in time"),
+        pytest.param("wrong_ids", "no result in time", marks=pytest.mark.slow),
         ("large", "a message of more than 10 MB"),
-        ("malformed", "malformed"),
+        pytest.param("malformed", "malformed", marks=pytest.mark.slow),
     ],
 )
 def test_what_a_bad_server_sends_in_a_call_is_bounded(till, kind, shown):
