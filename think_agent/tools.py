@@ -137,7 +137,7 @@ class Tool(Generic[P, R]):
 
     @property
     def thought_in(self) -> str:
-        """The argument in which a call carries its thought. The tool itself has none of this name."""
+        """The argument in which a call carries its thought. The tool has no other of this name."""
         name = CARRIED
         while name in self.parameters.get("properties", {}):
             name = f"kit_{name}"

@@ -103,8 +103,11 @@ class TranscriptFile(Transcript):
         if header is None:
             self._write(new_header)
             return
-        # Compared as JSON: in a file, a tuple is a list.
-        changed = [key for key in made_of if canonical(header.get(key)) != canonical(made_of[key])]
+        changed = []
+        for key in made_of:
+            # Compared as JSON: in a file, a tuple is a list.
+            if canonical(header.get(key)) != canonical(made_of[key]):
+                changed.append(_name_change(key, header.get(key), made_of[key]))
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header.get("id")}
@@ -207,6 +210,22 @@ def _is_json(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _name_change(key: str, before: object, now: object) -> str:
+    """What has changed. Tools are named: who offers one may have rewritten its description."""
+    old, new = _by_name(before), _by_name(now)
+    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    if not changed:
+        return key
+    return f"{key} ({', '.join(changed)})"
+
+
+def _by_name(tools: object) -> dict[str, str]:
+    """The tools in a header, as JSON, by their names; none if `tools` are no tools."""
+    if not isinstance(tools, list):
+        return {}
+    return {str(tool.get("name")): canonical(tool) for tool in tools if isinstance(tool, dict)}
 
 
 def _open(path: str) -> io.FileIO:

@@ -284,7 +284,7 @@ class Turn:
     def _add_result(self, result: ToolResult, call: ToolCall) -> None:
         if call.name != THINK_NAME:
             self._add_tool_result(result, call)
-        elif not result.is_error:
+        elif not result.refused:  # refused: there was no think tool
             self.signal = should_continue(call)
         self.notes = ()
         if result.refused:

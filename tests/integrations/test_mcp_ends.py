@@ -221,6 +221,21 @@ def test_ctrl_c_while_a_server_starts_ends_it(tmp_path) -> None:
     assert not is_running(int(lines(tmp_path / "pid")[0]))
 
 
+def test_a_cancelled_opening_ends_the_server(tmp_path, caplog) -> None:
+    async def cancelled() -> None:
+        before = children()
+        opening = asyncio.ensure_future(Server(hostile("silence")).__aenter__())
+        await asyncio.to_thread(until, lambda: children() - before)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert children() == before
+
+    asyncio.run(cancelled())
+    gc.collect()
+    assert caplog.records == []  # such as "exception was never retrieved"
+
+
 # --- hostile servers ---
 
 

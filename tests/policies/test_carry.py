@@ -5,6 +5,7 @@ import pytest
 from tests.support.agents import NOTHING, agent, results
 from think_agent import Verdict, tool
 from think_agent.testing import call, think
+from think_agent.think import thought
 
 WHY = "13 days and $89: rule 5."
 PAY = call("pay", order="A")
@@ -66,6 +67,10 @@ def test_with_a_think_tool_the_gate_works_as_without_carry():
     carrying, paid = desk(PAY, (think(WHY), PAY))
     assert [a.how for a in carrying.run("go").actions] == ["gated"]
     assert paid == [("A", 89)]
+
+
+def test_the_thought_of_a_call_is_what_it_carries_and_no_other_argument():
+    assert thought(call("pay", thought=WHY, order="A")) == WHY
 
 
 def note_taker(*replies, **settings):

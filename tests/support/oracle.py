@@ -650,7 +650,7 @@ def may_force(before: Before) -> bool:
         return True
     # Two readings of "after every action": an action that was refused is one, or is none.
     last = [made for made in before.made if made.result][-1:]
-    is_read = bool(last) and last[0] in before.thoughts
+    is_read = bool(last) and last[0] in before.thoughts and not last[0].failed
     if before.rules.force == "always" and not is_read:
         return True
     return lacks_a_thought(before, before.made)

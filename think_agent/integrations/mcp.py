@@ -227,7 +227,9 @@ class Server:
                 raise TimeoutError
         except BaseException as error:
             problem = _first(error)
-            if not opened.done():
+            if self._stop.is_set():  # whoever opened it waits no more
+                opened.cancel()
+            elif not opened.done():
                 opened.set_exception(self._not_started(problem))
             link.end(str(problem))
         finally:
