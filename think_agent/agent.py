@@ -28,10 +28,17 @@ from functools import partial
 from typing import Generic, Literal, get_args
 
 from . import tools as toolbox
-from .checking import check_choice, read_limit
+from .checking import (
+    check_arguments,
+    check_choice,
+    check_function,
+    describe,
+    read_limit,
+    show_value,
+)
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import THINK_NAME, Json, Message, User, Verdict
+from .messages import THINK_NAME, Assistant, Json, Message, User, Verdict, find_problem
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -49,13 +56,14 @@ from .policies import (
     repeats,
     silence,
     text,
+    twice,
 )
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name, describe_missing
 from .policies.validation import validation
 from .policies.yours import yours
 from .running import Effect, Event, Opening, Perform, Run, RunCheck, Selection
-from .streaming import Notice
+from .streaming import Delta, Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
 from .tools import Tool
@@ -127,7 +135,7 @@ class Agent(Generic[Data]):
         max_seconds: float | None = None,
         max_tokens: int | None = None,
         max_cost: float | None = None,
-        prices: Mapping[str, Price] | None = None,
+        prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = 20_000,
         patience: int = 3,
@@ -161,7 +169,7 @@ class Agent(Generic[Data]):
         self.keep_turns = read_limit("keep_turns", keep_turns)
         self.limits = limits.Limits(
             model=model.model,
-            prices=prices or {},
+            prices=limits.read_prices(prices or {}),
             model_calls=read_limit("max_model_calls", max_model_calls),
             actions=read_limit("max_actions", max_actions),
             seconds=read_limit("max_seconds", max_seconds),
@@ -180,7 +188,12 @@ class Agent(Generic[Data]):
         self._patience = patience
         self._on_tool_error = on_tool_error
         self._max_repeats = max_repeats
+        if callable(policies):
+            raise TypeError("policies: pass a list, such as [policy]")
         self._policies = tuple(policies)
+        for policy in self._policies:
+            check_function("policies:", policy)
+            check_arguments("policies:", policy, "step", "turn")
         self.policies()  # settings that cannot work are refused here, too
 
     def policies(self) -> list[Policy]:
@@ -214,6 +227,7 @@ class Agent(Generic[Data]):
             self.answer.ask_for_form if self.answer else None,
             asking.as_decided(tools),  # the next ones judge the arguments that will run
             doubt.doubt(tools),  # has it been tried? Then the first try is repeated
+            twice.twice(tools),  # has it just succeeded? Nobody is asked about it then
             text.ask_about_text(tools) if can_ask else None,
             approval.approval(tools),  # last, so that the approved call is the one that runs
             asking.refuse_denied,
@@ -320,9 +334,10 @@ class Agent(Generic[Data]):
         """
         match effect:
             case Request() if streamed:
-                yield from self.model.stream(effect)
+                for event in self.model.stream(effect):
+                    yield self._check_event(event)
             case Request():
-                yield self.model.complete(effect)
+                yield self._check_reply(self.model.complete(effect))
             case Perform() | RunCheck():
                 yield from self._make_events(effect, settle(*self._prepare(effect)))
             case AskHuman():
@@ -339,9 +354,9 @@ class Agent(Generic[Data]):
         match effect:
             case Request() if streamed:
                 async for event in self.model.astream(effect):
-                    yield event
+                    yield self._check_event(event)
             case Request():
-                yield await self.model.acomplete(effect)
+                yield self._check_reply(await self.model.acomplete(effect))
             case Perform() | RunCheck():
                 settled = await asettle(*self._prepare(effect))
                 for made in self._make_events(effect, settled):
@@ -352,6 +367,26 @@ class Agent(Generic[Data]):
                 if inspect.isawaitable(answer):
                     answer = await answer
                 yield effect.answered(answer)
+
+    def _check_event(self, event: object) -> Delta | Assistant:
+        """One part of a streamed reply, or the whole reply at its end."""
+        if isinstance(event, Delta):
+            return event
+        return self._check_reply(event)
+
+    def _check_reply(self, reply: object) -> Assistant:
+        """What a model returned: a reply that can be recorded, and read again."""
+        if not isinstance(reply, Assistant):
+            problem = f"it returned {show_value(reply)}; return an Assistant"
+        elif self.model.is_checked:
+            return reply
+        else:
+            problem = find_problem(reply)
+        if problem:
+            source = getattr(self.model, "script", self.model.complete)
+            raise TypeError(f"the model {describe(source)}: {problem}")
+        assert isinstance(reply, Assistant)
+        return reply
 
     def _prepare(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to be run, and how many seconds it may take."""

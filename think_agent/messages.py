@@ -13,6 +13,7 @@ Rule 5: a result answers the first call of the latest reply that has its id and 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
@@ -194,12 +195,11 @@ class ToolResult:
 
     `refused` says why the call was not run. It is empty if the call ran, even if it failed. The
     codes: `"gate"` (there was no thought behind it), `"invalid"` (there is no such tool, or the
-    arguments do not fit it), `"text"` (it was written as text), `"doubt"` (the same call may have
-    happened before), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the
-    run was stopped before it), or a code from a policy of your own.
+    arguments do not fit it), `"text"` (it was written as text), `"repeat"` (the same call has
+    succeeded in this reply), `"limit"`, `"person"`, `"failed"` (a call before it failed),
+    `"stopped"` (the run was stopped before it), or a code from a policy of your own.
     `arguments`: the arguments it was run with, if a person or a policy changed them.
-    `in_doubt`: the tool changes something and did not return, so this call may have happened. (The
-    code `"doubt"` is about an earlier one.)
+    `in_doubt`: the tool changes something and did not return, so this call may have happened.
     `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
     conversation are counted. 0 if the answer has no sources.
     """
@@ -325,6 +325,21 @@ def from_json(data: Json) -> Message:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise ValueError(f"{place}: {problem['msg']}") from None
+
+
+def find_problem(message: Message) -> str:
+    """Why a message, made by a user's own code, could not be read again from a file; empty if it
+    can be. (Its fields may have other types, or its arguments may hold what is no JSON.)
+    """
+    try:
+        record = json.loads(json.dumps(to_json(message)))
+        found = from_json(record)
+    except Exception as error:  # `repr`, `str` and `==` of any object may raise
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    for name in message.__dataclass_fields__:
+        if getattr(found, name) != getattr(message, name):
+            return f"{name}: it is not the same after it was written as JSON"
+    return ""
 
 
 @cache

@@ -691,8 +691,10 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (
             what(did[-1]) if did else ("", "", ""),
-            in_a_row([what(action) == what(did[-1]) for action in did]),
-            Counter(map(what, did)),
+            {
+                what(one): [n for n, other in enumerate(did) if what(other) == what(one)]
+                for one in did
+            },
             turn.pointed_out,
         ),
     }

@@ -77,7 +77,7 @@ REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
     "invalid": "there is no such tool, or the arguments do not fit it",
     "text": "it was written as text",
-    "doubt": "the same call may have happened before",
+    "repeat": "the same call had just succeeded in this reply",
     "limit": "a limit was reached",
     "person": "a person said no",
     "failed": "a call before it failed",

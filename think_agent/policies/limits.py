@@ -42,6 +42,8 @@ class Price:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"price {name}={value!r}: use a number")
             if value is not None and not 0 <= value < inf:
                 raise ValueError(f"price {name}={value!r}: use a number from 0")
 
@@ -57,6 +59,22 @@ class Price:
         cost = fresh * self.input + usage.output_tokens * self.output
         cost += usage.cached_tokens * cached + usage.written_tokens * written
         return cost / 1_000_000
+
+
+def read_prices(prices: Mapping[str, Price | Mapping[str, float]]) -> dict[str, Price]:
+    """Prices by the name of a model. A dict, as TOML has it, becomes a Price."""
+    found = {}
+    for name, price in prices.items():
+        if isinstance(price, Mapping):
+            try:
+                price = Price(**price)
+            except TypeError as error:
+                problem = str(error).removeprefix("Price.__init__() ")
+                raise TypeError(f"prices[{name!r}]: {problem}; see Price") from None
+        if not isinstance(price, Price):
+            raise TypeError(f"prices[{name!r}]={price!r}: use Price(input=…, output=…)")
+        found[name] = price
+    return found
 
 
 @dataclass(kw_only=True)
