@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from functools import cache
 from weakref import WeakSet
 
-from .errors import TranscriptError
+from .errors import TranscriptError, TranscriptInUse
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
 from .turn import Turn
@@ -259,7 +259,7 @@ _locked: WeakSet[io.FileIO] = WeakSet()
 
 def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
     """Lock the file until it is closed. A forked child closes its copy of the file at once: else
-    the lock would outlive this process. Raises TranscriptError if another process has it open.
+    the lock would outlive this process. Raises TranscriptInUse if another process has it open.
     """
     _watch_forks()
     _locked.add(file)
@@ -270,7 +270,7 @@ def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
         else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
+        raise TranscriptInUse(f"{path}: another run has it open; wait for its end") from error
 
 
 @cache

@@ -67,7 +67,8 @@ def test_the_help_of_the_command_loads_no_audit_and_no_dialect():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_the_command_says_what_the_help_of_each_command_says(name):
     command = think_agent.get_command(click.Context(think_agent), name)
-    assert command.help.replace("\n", " ").startswith(COMMANDS[name].removesuffix("."))
+    _, text = COMMANDS[name]
+    assert command.help.replace("\n", " ").startswith(text.removesuffix("."))
 
 
 def test_the_package_of_the_commands_gives_its_names():

@@ -24,10 +24,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from ..installing import install_command
+
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    raise ImportError('durable runs need DBOS; run: pip install "think-agent[fleet]"') from missing
+    advice = install_command("think-agent[fleet]")
+    raise ImportError(f"durable runs need DBOS; run: {advice}") from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
