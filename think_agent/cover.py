@@ -18,14 +18,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .messages import (
-    THINK_NAME,
-    Assistant,
-    Force,
-    Message,
-    ToolCall,
-    ToolResult,
-)
+from .history import OpenCall
+from .messages import THINK_NAME, Assistant, Force, Message, ToolCall, ToolResult
 from .text import is_blank
 from .think import carried, should_continue, thought
 
@@ -58,18 +52,13 @@ class Cover:
     refused: bool = False  # the gate refused a call of this reply
     reply: Assistant | None = None
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case Assistant():
                 self._begin_reply(message)
-            case ToolResult() if call and call.name == THINK_NAME:
-                if not message.is_error:
-                    self._add_thought(call)
-            case ToolResult() if call:
-                if carried(call):
-                    self.thoughts.append(Thought(carried(call), "carried"))
-                self._add_result(message, call)
+            case ToolResult() if about:
+                self._end_call(message, about.call)
 
     def of(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
         """The thought that covers `call`, the next one. If `guarded` is given, all tools that were
@@ -93,14 +82,22 @@ class Cover:
         self.called = set()
         self.refused = False
 
-    def _add_thought(self, call: ToolCall) -> None:
+    def _end_call(self, result: ToolResult, call: ToolCall) -> None:
+        if call.name != THINK_NAME:
+            if carried(call):
+                self.thoughts.append(Thought(carried(call), "carried"))
+            self._add_result(result, call)
+        elif not result.refused:  # refused: there was no think tool
+            self._add_thought(call, is_missing=result.is_error)
+
+    def _add_thought(self, call: ToolCall, *, is_missing: bool) -> None:
         assert self.reply
         new_thought = Thought(thought(call), self._how(self.reply), should_continue(call))
         self.thoughts.append(new_thought)
         # From here on: does it cover the calls after it?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
-        if is_blank(new_thought.text):
+        if is_missing or is_blank(new_thought.text):
             return
         self.thought = new_thought
         self.acted = False

@@ -15,7 +15,7 @@ Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import TypeGuard
 
@@ -28,37 +28,58 @@ from .messages import (
     ToolCall,
     ToolChoice,
     User,
-    Verdict,
 )
-from .schema import Fitted, dumped
-from .text import well_formed
+from .question import AskHuman as AskHuman
+from .schema import Fitted, dumped, without_made_defaults
+from .text import canonical
+from .think import bare
 from .turn import Turn
 
 
 @dataclass(frozen=True)
-class CallModel:
-    """Ask the model. `say` is a message from the kit, which goes into the transcript first. The
-    other three are bounds of the reply (`Request`): at most so many tokens and seconds, and a
-    schema. The transcript decides these, so they are not compared.
+class Bounds:
+    """What a reply may use, and the form it must have (`Request`): at most so many tokens and
+    seconds, and a JSON schema.
     """
+
+    max_output_tokens: int | None = None
+    output_schema: Json | None = field(default=None, hash=False, repr=False)
+    # Not compared: a pause isn't counted, so after a resume there is more time left.
+    seconds: float = field(default=inf, compare=False)
+
+
+@dataclass(frozen=True)
+class CallModel:
+    """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
 
     tool_choice: ToolChoice = "auto"
     say: User | None = None
-    max_output_tokens: int | None = field(default=None, compare=False)
-    seconds: float = field(default=inf, compare=False)
-    output_schema: Json | None = field(default=None, compare=False, repr=False)
+    bounds: Bounds = Bounds()
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The arguments of a call, validated: `values` has them in the types of its tool."""
+    """Validated arguments, and the call from which they were made.
 
-    call: ToolCall
+    `values`: the arguments in the types of the tool. `written`: the tool's name and the arguments
+    as text, so that no later change of the call, not even one in place, goes unnoticed.
+    """
+
     values: Fitted
+    written: str
+
+    @classmethod
+    def of(cls, call: ToolCall, values: Fitted) -> "Fit":
+        """The bond between a call and its validated arguments."""
+        return cls(values, _written(call))
 
     def is_of(self, call: ToolCall) -> bool:
-        """Is this what `call` says? Not if somebody has put other arguments into it."""
-        return call.name == self.call.name and call.arguments is self.call.arguments
+        """Were the values made from these very arguments? A carried thought isn't one of them."""
+        return _written(call) == self.written
+
+
+def _written(call: ToolCall) -> str:
+    return canonical([call.name, bare(call).arguments])
 
 
 @dataclass(frozen=True)
@@ -76,9 +97,9 @@ class Tried:
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. `fit`: the arguments, validated (read them as `fitted`). `tried`: what is known of earlier
+    runs. `fit`: the validated arguments (read them as `fitted`). `tried`: what is known of earlier
     tries. `remark`: what the model reads with the result, such as why other arguments ran than it
-    wrote. The transcript decides these three, so they are not compared.
+    wrote. These three follow from the call and the transcript, so they are not compared.
     """
 
     call: ToolCall
@@ -89,7 +110,7 @@ class CallTool:
     @property
     def fitted(self) -> Fitted | None:
         """The arguments in the types of the tool, with which its function will be called. None if
-        nobody has validated them as they are now.
+        they were not validated as they are now.
         """
         if self.fit is None or not self.fit.is_of(self.call):
             return None
@@ -104,6 +125,12 @@ class CallTool:
         received: Json | None = dumped(self.fitted)
         return received
 
+    @property
+    def stable(self) -> Json | None:
+        """`received` without the defaults that are made again each time, such as an id."""
+        stable: Json | None = dumped(self.fitted, without_made_defaults)
+        return stable
+
 
 @dataclass(frozen=True)
 class Refuse:
@@ -115,57 +142,6 @@ class Refuse:
     code: str
     reason: str
     notice: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True)
-class AskHuman:
-    """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
-    on at all. `thought` is the thought behind the call. The person may edit the arguments of
-    `call`. `received` is what the function will get. `remark`: why a person is asked, if it is not
-    the tool alone. If nobody can be asked, a policy plans `Done("needs_human")`
-    instead. `as_new`: an earlier try of the call may have happened. Then there are three answers,
-    and nothing is edited: the same again (yes), this new one (yes, with `Verdict.new`), or no.
-    """
-
-    question: str
-    call: ToolCall | None = None
-    thought: str = ""
-    received: Json | None = field(default=None, compare=False)
-    remark: str = ""
-    as_new: ToolCall | None = None
-
-    @property
-    def call_id(self) -> str:
-        """The id of `call`; empty if there is none."""
-        return self.call.id if self.call else ""
-
-    def answered(self, answer: Verdict | bool) -> Verdict:
-        """The person's answer as a message. It says to which call, and with which arguments. Raises
-        TypeError if the answer does not fit the question.
-        """
-        if isinstance(answer, bool):
-            answer = Verdict("yes" if answer else "no")
-        if not isinstance(answer, Verdict) or answer.call_id not in ("", self.call_id):
-            kind = type(answer).__name__
-            raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
-        answer = replace(answer, call_id=self.call_id, reason=well_formed(answer.reason))
-        if self.call is None or answer.decision != "yes":
-            return replace(answer, new=False)
-        if answer.new and self.as_new:
-            return self._yes(answer, self.as_new)
-        return self._yes(replace(answer, new=False), self.call)
-
-    def _yes(self, answer: Verdict, call: ToolCall) -> Verdict:
-        """A yes to `call`, or to the arguments that the person put in. It says to what."""
-        assert isinstance(call.arguments, dict)  # other arguments are refused before the question
-        arguments = answer.arguments
-        if arguments is None:
-            arguments = call.arguments
-        edited = arguments != call.arguments
-        if edited and self.as_new:
-            problem = "say yes, no, or new=True, without arguments"
-            raise TypeError(f"this call may have happened: {problem}")
-        return replace(answer, arguments=arguments, edited=edited)
 
 
 @dataclass(frozen=True)

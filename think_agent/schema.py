@@ -8,12 +8,15 @@ Rule 3: the schema has no references and no titles: several servers and SDKs dro
 Rule 4: only `transformed` walks through a schema. A small function says what is done to each part.
 """
 
+import contextlib
+import functools
 import inspect
+import json
 import re
 import textwrap
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
 import pydantic
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Change = Callable[[Json], Json]
+Place = tuple[str | int, ...]  # the keys that lead to a value
 # The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
 # (The name is in quotes, because pydantic loads its models late.)
 Fitted = Union["pydantic.BaseModel", Json]
@@ -50,13 +54,14 @@ def arguments_model(
     of the parameters. Raises TypeError if a parameter has no schema.
     """
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(_annotated(function), include_extras=True)
     except Exception as error:  # an annotation may hold anything
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
+    given = getattr(function, "keywords", {})  # by a partial: no model sees or replaces these
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == KEY:
+        if parameter.name == KEY or parameter.name in given:
             continue
         problem = _problem_of(parameter, hints)
         if problem:
@@ -77,6 +82,21 @@ def arguments_model(
     return model, transformed(model.model_json_schema(), _without_title)
 
 
+def strip_partial(function: Any) -> Any:
+    """The function in a `functools.partial`; any other function as it is."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _annotated(function: Any) -> Any:
+    """The function that has the annotations: of a callable object, that is its `__call__`."""
+    plain = strip_partial(function)
+    if inspect.isroutine(plain) or inspect.isclass(plain):
+        return plain
+    return type(plain).__call__
+
+
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a tool cannot have this parameter; empty if it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
@@ -93,6 +113,7 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     fields: Any = {"parameter": (hints[name], ...)}
     try:
         schema = pydantic.create_model(name, **fields).model_json_schema()
+        transformed(schema, _without_title)  # raises for a type that contains itself
     except NO_SCHEMA as error:
         return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
     if not schema["properties"]["parameter"].keys() - {"title", "description", "default"}:
@@ -118,39 +139,50 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
     """`schema` without references, and with `change` applied to every schema in it, the inner ones
     first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
     """
+    inlined: Json = _Walk(schema, change, recursive).transform(schema, ())
+    return inlined
 
-    def walk(node: Any, inside: tuple[str, ...]) -> Any:
+
+@dataclass(frozen=True)
+class _Walk:
+    """A walk through `schema`. `inside`: the references that lead to the present place."""
+
+    schema: Json
+    change: Change
+    recursive: Json | None
+
+    def transform(self, node: Any, inside: tuple[str, ...]) -> Any:
         if not isinstance(node, dict):  # `true`: anything
             return {}
         if "$ref" in node:
-            return follow(node, inside)
+            return self._follow(node, inside)
         kept: Json = {}
         for key, value in node.items():
-            if key in BY_NAME:
-                kept[key] = {name: walk(item, inside) for name, item in value.items()}
-            elif key in SEVERAL:
-                kept[key] = [walk(item, inside) for item in value]
-            elif key in SINGLE and not isinstance(value, bool):
-                kept[key] = walk(value, inside)
-            elif key != "$defs":
-                kept[key] = value
-        return change(kept)
+            if key not in ("$defs", "discriminator"):  # a discriminator holds references as text
+                kept[key] = self._transform_keyword(key, value, inside)
+        return self.change(kept)
 
-    def follow(node: Json, inside: tuple[str, ...]) -> Any:
+    def _transform_keyword(self, key: str, value: Any, inside: tuple[str, ...]) -> Any:
+        if key in BY_NAME:
+            return {name: self.transform(item, inside) for name, item in value.items()}
+        if key in SEVERAL:
+            return [self.transform(item, inside) for item in value]
+        if key in SINGLE and not isinstance(value, bool):
+            return self.transform(value, inside)
+        return value
+
+    def _follow(self, node: Json, inside: tuple[str, ...]) -> Any:
         beside = dict(node)
         ref = beside.pop("$ref")  # such as `#/$defs/Address`
         if ref in inside:
-            if recursive is None:
+            if self.recursive is None:
                 kind = ref.rpartition("/")[2]
                 raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
-            return recursive
-        found = schema
+            return self.recursive
+        found = self.schema
         for key in ref.split("/")[1:]:
             found = found[key]
-        return walk(found | beside, (*inside, ref))
-
-    inlined: Json = walk(schema, ())
-    return inlined
+        return self.transform(found | beside, (*inside, ref))
 
 
 def _without_title(node: Json) -> Json:
@@ -254,12 +286,52 @@ def dumped(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = named
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def misfit(value: Json, schema: Json) -> str:
-    """Why `value` does not fit a ready schema, as text for the model; empty if it fits."""
+def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
+    """Why `value` does not fit a ready schema, as text for the model, and at which places. Both are
+    empty if it fits.
+    """
     from jsonschema.validators import validator_for  # late: most tools have a signature
 
-    errors = validator_for(schema)(schema).iter_errors(value)
-    return "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
+    errors = list(validator_for(schema)(schema).iter_errors(value))
+    text = "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
+    return text, [tuple(error.absolute_path) for error in errors]
+
+
+def repair(value: Any, places: Iterable[Place]) -> bool:
+    """Put right, in place, two slips of models that are easily told from a mistake: a null for what
+    may be left out, and a list or an object that is written as JSON text. `places`: where
+    validation failed. Returns whether anything was changed; it has to be validated again then.
+    """
+    has_changed = False
+    for place in places:
+        if remove_null(value, place) or _read_json_text(value, place):
+            has_changed = True
+    return has_changed
+
+
+def remove_null(value: Any, place: Place) -> bool:
+    """Remove the null at `place` from the object that holds it. Returns False if there was none."""
+    for key in place:
+        with contextlib.suppress(LookupError, TypeError):  # `key` may be the branch of a union
+            inner = value[key]
+            if inner is None and isinstance(value, dict):
+                del value[key]
+                return True
+            value = inner
+    return False
+
+
+def _read_json_text(arguments: Any, place: Place) -> bool:
+    """Replace an argument that is the text of a list or an object by what it says."""
+    name = place[0] if place else None
+    text = arguments.get(name) if isinstance(arguments, dict) else None
+    if not isinstance(text, str) or not text.lstrip().startswith(("[", "{")):
+        return False
+    try:
+        arguments[name] = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def problems(error: "pydantic.ValidationError") -> str:

@@ -382,9 +382,9 @@ def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
     is_open, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Agent):
-        def _file(self, path, said):
+        def _open_file(self, path, opening):
             """In its thread, where the file is opened, this is slow."""
-            file = super()._file(path, said)
+            file = super()._open_file(path, opening)
             is_open.set()
             may_go_on.wait(60)
             return file
@@ -432,8 +432,8 @@ def test_a_file_that_is_held_open_says_the_same_as_one_that_is_opened_for_each_r
         with desk.open(path) if held else nullcontext(path) as transcript:
             with pytest.raises(ModelError):  # the script is over
                 desk.run("Pay.", transcript=transcript)
-            with pytest.raises(TranscriptError, match="resume it first"):
-                desk.run("Hi", transcript=transcript)
+            with pytest.raises(TranscriptError, match="resume it"):
+                desk.run("Pay.", transcript=transcript)
             desk.model = ScriptedModel(["Paid.", "Hello."])
             first = desk.resume(transcript)
             second = asyncio.run(desk.arun("Hi", transcript=transcript))

@@ -10,7 +10,7 @@ from tests.support.turns import transcripts
 from think_agent import Assistant, ToolCall, ToolResult, Turn, User
 from think_agent.history import History
 from think_agent.policies.answer import Sources
-from think_agent.policies.approval import Decisions
+from think_agent.policies.asking import Decisions
 from think_agent.policies.done_when import Checks
 from think_agent.policies.doubt import Doubts
 from think_agent.policies.forcing import Needs
@@ -40,7 +40,7 @@ OTHERWISE = {  # facts that the oracle gives as plain tuples
     "doubts": lambda found: [as_tried(doubt) for doubt in found],
     "running": lambda found: found and as_tried(found),
     "misses": lambda found: found.in_a_row,
-    "repeats": lambda found: (found.what, found.in_a_row, found.times, found.pointed_out),
+    "repeats": lambda found: (found.last, dict(found.numbers), found.pointed_out),
     "checks": lambda found: (found.results, found.latest, found.missing, found.told),
     "thoughts": lambda found: [(t.text, t.how, t.should_continue) for t in found],
     "actions": lambda found: [
@@ -54,6 +54,8 @@ def facts(turn: Turn) -> dict[str, object]:
         "history",
         "cover",
         "log",
+        "notes",
+        "open_call",
     }
     values = {name: getattr(turn, name) for name in names}
     values |= {name: getattr(turn.history, name) for name in vars(History()) if name != "log"}
@@ -62,7 +64,7 @@ def facts(turn: Turn) -> dict[str, object]:
     values |= {
         "doubts": doubts.calls,
         "running": doubts.last_started,
-        "unused_verdict": doubts.unused,
+        "unused_verdict": turn.open_call and turn.open_call.unused_verdict,
         "sources": turn.history.read(Sources).numbers,
         "edits": decisions.edits,
         "stop": decisions.stop,

@@ -118,6 +118,9 @@ def bare(call: ToolCall) -> dict[str, Any] | str:
     return {name: value for name, value in call.arguments.items() if name != "thought"}
 
 
+NO_NOTES = {"should_continue", "missing"}  # arguments of a think call
+
+
 # What a turn says.
 
 
@@ -166,20 +169,31 @@ class Made:
 
     @property
     def is_thought(self) -> bool:
-        return not self.is_action and self.result is not None and not self.failed
+        return not self.is_action and self.result is not None and not self.refused
 
     @property
     def text(self) -> str:
         """The text of a thought."""
         if isinstance(self.call.arguments, str):
             return self.call.arguments
-        return str(argument(self.call, "thought") or "")
+        notes = [(n, v) for n, v in self.call.arguments.items() if v and n not in NO_NOTES]
+        if [name for name, _ in notes] == ["thought"]:
+            return str(notes[0][1])
+        return "\n".join(f"{name}: {value}" for name, value in notes)
+
+    @property
+    def has_notes(self) -> bool:
+        """Does an argument hold a text, other than those that are no notes?"""
+        arguments = self.call.arguments if isinstance(self.call.arguments, dict) else {}
+        notes = set(arguments) - NO_NOTES
+        return any(not is_blank(arguments[name]) for name in notes)
 
     @property
     def covers(self) -> bool:
         """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
         is_whole = self.reply.stop_reason in WHOLE
-        return self.is_thought and is_whole and not is_blank(argument(self.call, "thought"))
+        is_read = self.is_thought and not self.failed
+        return is_read and is_whole and isinstance(self.call.arguments, dict) and self.has_notes
 
 
 @dataclass(frozen=True)
@@ -533,32 +547,41 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
         done = {made.at: made for made in turn.answered if made.is_action}
         for place, message in enumerate(turn.said):
             before = Reading(turn.said[:place], ())
-            said = before.notes
             if isinstance(message, Started) and before.open:
-                call = before.open[0].call
-                if message.call_id != call.id:
+                if message.call_id != before.open[0].call.id:
                     continue
-                is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
-                about = [one for one in found if one.is_about(call, message.same)]
-                if is_new or not about:
-                    ran = as_started(message, said, call)
-                    about = [Tried(call.name, ran, bare(call), message.key, message.same)]
-                    found += about
-                running = about[-1]
+                running = first_try(message, before, found)
                 running.starts += 1
                 running.turn = number
-            if place not in done or running is None or message.in_doubt:
-                continue
-            if not of_type(Started, said):
-                continue
-            if not message.is_error:
-                running.starts = 0
-            elif message.refused in ("", "invalid"):
-                running.starts -= 1
-            if not running.starts:
-                found = [other for other in found if other is not running]
-                running = None
+            if place in done and running is not None and of_type(Started, before.notes):
+                count_result(message, running)
+                if not running.starts:
+                    found = [other for other in found if other is not running]
+                    running = None
     return found, running
+
+
+def first_try(start: Started, before: "Reading", found: list[Tried]) -> Tried:
+    """The call of which this start is a try; a new one is added to `found`."""
+    call = before.open[0].call
+    said = before.notes
+    is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
+    about = [one for one in found if one.is_about(call, start.same)]
+    if about and not is_new:
+        return about[-1]
+    ran = as_started(start, said, call)
+    found.append(Tried(call.name, ran, bare(call), start.key, start.same))
+    return found[-1]
+
+
+def count_result(result: ToolResult, running: Tried) -> None:
+    """How many starts may have happened, after a result."""
+    if result.in_doubt:
+        return
+    if not result.is_error:
+        running.starts = 0
+    elif result.refused in ("", "invalid"):
+        running.starts -= 1
 
 
 def as_started(start: Started, said: Sequence[Started | Verdict], call: ToolCall) -> object:
@@ -595,7 +618,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     said, everything = turn.replies, of_type(Assistant, messages)
     done, did = turn.answered, turn.actions
     spoken = of_type((User, Assistant, ToolResult), messages)
-    thinking_last = [made.is_thought for made in done if made.is_thought or made.is_action]
+    counted = [made for made in done if made.is_thought or made.is_action]
+    thinking_last = [made.is_thought and not made.failed for made in counted]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
     ignoring = [one for one in forced if one.enforced == "ignored"]
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
@@ -667,8 +691,10 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (
             what(did[-1]) if did else ("", "", ""),
-            in_a_row([what(action) == what(did[-1]) for action in did]),
-            Counter(map(what, did)),
+            {
+                what(one): [n for n, other in enumerate(did) if what(other) == what(one)]
+                for one in did
+            },
             turn.pointed_out,
         ),
     }

@@ -89,8 +89,8 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The same for a turn: its repeats, and its replies."""
-    for times in turn.read(Repeats).times.values():
-        for place in range(times):
+    for numbers in turn.read(Repeats).numbers.values():
+        for place in range(len(numbers)):
             yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}
     signal = None  # of the last thought

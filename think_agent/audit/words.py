@@ -42,7 +42,8 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "needs_human": (
         "… waits for a person",
         "Paused: a person has to decide. To answer: agent.resume(transcript, "
-        "verdict=Verdict('yes', by='…')), or 'no'; at a terminal --resume with --approve ask.",
+        "verdict=outcome.question.yes()), or .no(reason); at a terminal --resume with "
+        "--approve ask.",
     ),
     "refused": ("✗ refused", "The model, or its provider, refused."),
     "truncated": ("✗ cut off", "The reply broke off; nothing of it was acted on."),
@@ -76,7 +77,7 @@ REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
     "invalid": "there is no such tool, or the arguments do not fit it",
     "text": "it was written as text",
-    "doubt": "the same call may have happened before",
+    "repeat": "the same call had just succeeded in this reply",
     "limit": "a limit was reached",
     "person": "a person said no",
     "failed": "a call before it failed",
