@@ -7,10 +7,22 @@ functions look at, the plan differs from the record, and `remark` says so.
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from ..agent import Agent
-from ..loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, next_step
+from ..loop import (
+    AskHuman,
+    Bounds,
+    CallModel,
+    CallTool,
+    Check,
+    Done,
+    Policy,
+    Refuse,
+    Step,
+    next_step,
+)
 from ..messages import (
     Assistant,
     Checked,
@@ -23,7 +35,6 @@ from ..messages import (
     Verdict,
 )
 from ..policies.doubt import Doubts
-from ..policies.forcing import as_planned
 from ..text import shorten
 from ..think import bare
 from ..tools import signature
@@ -93,13 +104,12 @@ def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> E
     planned = [("next_step", _in_words(step), _reason(step, turn))]
     passed = []
     for policy in policies:
-        if policy is as_planned:
-            continue
         changed = policy(step, turn)
-        if changed == step:
+        text = _in_words(changed)
+        if changed == step and text == _in_words(step):  # seconds are shown, but not compared
             passed.append(policy.__name__)
         else:
-            planned.append((policy.__name__, _in_words(changed), _purpose(policy)))
+            planned.append((policy.__name__, text, _purpose(policy)))
         step = changed  # also if it is equal: what policies have found out is not compared
     lines = [line for message in came for line in words.lines(message)]
     remark = ""
@@ -162,8 +172,8 @@ def _purpose(policy: Policy) -> str:
 def _in_words(step: Step) -> str:
     """The text for a planned step."""
     match step:
-        case CallModel(choice, say):
-            asked = f"the model is {words.asked(choice)}"
+        case CallModel(choice, say, bounds):
+            asked = f"the model is {words.asked(choice)}{_bounds_in_words(bounds)}"
             if say:
                 return f"{asked}, with a {say.kind} question: {shorten(say.text)}"
             return asked
@@ -177,6 +187,17 @@ def _in_words(step: Step) -> str:
             return f"check {', '.join(names)}"
         case Done(exit):
             return f"end ({exit})"
+
+
+def _bounds_in_words(bounds: Bounds) -> str:
+    text = ""
+    if bounds.max_output_tokens is not None:
+        text += f", at most {bounds.max_output_tokens:,} tokens"
+    if bounds.seconds < inf:
+        text += f", within {bounds.seconds:.0f} s"
+    if bounds.output_schema is not None:
+        text += ", in the form of the answer"
+    return text
 
 
 def _planned_steps(
