@@ -17,7 +17,7 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 
 from dataclasses import replace
 
-from .messages import CARRIED, THINK_NAME, Json, ToolCall
+from .messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall
 from .text import is_blank
 from .tools import Tool
 
@@ -147,3 +147,18 @@ def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> str:
     elif has_signal(tool) and signal is None:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
     return text
+
+
+def is_remark(reply: Assistant) -> bool:
+    """Is the text of a reply a remark beside its calls ("Let me look that up."), and not an answer?
+
+    An answer ends a turn, so a text beside calls is none. It's different if the calls are not run:
+    in a closing reply, and in one that is not usable. And a dialect says in one reply that all is
+    done, and what the answer is.
+    """
+    calls = reply.tool_calls
+    if not calls or not reply.is_usable or reply.tool_choice == "none":
+        return False
+    only_thinks = all(call.name == THINK_NAME for call in calls)
+    is_finished_plan = reply.dialect and only_thinks and should_continue(calls[-1]) is False
+    return not is_finished_plan

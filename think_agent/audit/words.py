@@ -23,7 +23,7 @@ from ..messages import (
 )
 from ..policies.done_when import Checks
 from ..text import json_text, shorten
-from ..think import should_continue, thought
+from ..think import is_remark, should_continue, thought
 from ..tools import signature
 from ..turn import Action, Turn
 from ..wire.json_reading import json_value
@@ -157,6 +157,11 @@ def _called(call: ToolCall) -> str:
     if should_continue(call) is False:
         name += ', should_continue "false"'
     return f"{name}: {shorten(thought(call))}"
+
+
+def title(reply: Assistant) -> str:
+    """What the text of a reply is."""
+    return "Commentary" if is_remark(reply) else "Said"
 
 
 def behind(came_about: Mapping[str, int]) -> str:

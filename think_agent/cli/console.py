@@ -4,8 +4,8 @@ Rule 1: everything that is printed comes from the messages. Deltas only feed a p
         wiped when the message is there. So live, plain and piped output have the same text.
 Rule 2: one call is one step. A call is shown when it is next, with its result under it. So the call
         that runs, or waits for a person, is on the screen; a call that was never next is not.
-Rule 3: the text of a reply is shown once: after its thought, unless the thought has the same text,
-        or as the answer.
+Rule 3: the text of a reply is shown once: as the answer if it ends the turn; else it is commentary,
+        and is shown after its thought, unless the thought has the same text.
 Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
 """
 
@@ -252,7 +252,7 @@ class RunView:
         """
         text = text.strip()
         if self._held != text:
-            write_block(self.console, *LOOK["answer"], self._held)
+            write_block(self.console, *LOOK["commentary"], self._held)  # rule 3
         self._held = text
 
     def _grow(self, delta: Delta) -> None:

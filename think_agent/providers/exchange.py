@@ -233,7 +233,10 @@ class Exchange:
         if reply.text and reply.stop_reason == "incomplete":
             return reply
         notice = f"What the model wrote could not be read: {what}"
-        return replace(reply, stop_reason="end_turn", cause="", mistake="", notice=notice)
+        calls = tuple(call for call in reply.tool_calls if call.name)
+        return replace(
+            reply, tool_calls=calls, stop_reason="end_turn", cause="", mistake="", notice=notice
+        )
 
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""

@@ -149,6 +149,7 @@ class PartialCall:
 def _without_empty_fields(piece: Json) -> Json:
     """A piece without its index, nulls and empty texts. Its arguments are a text."""
     function = filled(**get_or_empty(piece, "function", dict))
+    get_or_empty(function, "name", str)  # raises ValueError if it is something else
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
         function["arguments"] = json_text(arguments)
