@@ -91,7 +91,8 @@ ONE_CALL = [
         [LOOK_1],
     ),
     Case(
-        "the name comes last", [piece('{"id": ', id="a"), piece('"1"}'), piece(name="look")],
+        "the name comes last",
+        [piece('{"id": ', id="a"), piece('"1"}'), piece(name="look")],
         [LOOK_1],
     ),
     Case(
@@ -138,7 +139,7 @@ ONE_CALL = [
         [piece("", "look", "a"), piece(ONE), piece("", "look")],
         [LOOK_1],
     ),
-]  # fmt: skip
+]
 SEVERAL_CALLS = [
     Case(
         "pieces by turns (Qwen-Agent #943, headroom #2890)",

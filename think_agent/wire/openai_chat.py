@@ -81,10 +81,12 @@ def to_wire(
     *,
     strict: bool,
     max_name: str = "max_tokens",
+    short_ids: bool = False,
     host: str,
 ) -> Json:
     """The body of a request. `max_name`: the server's name for the bound on the output. OpenAI's is
-    `max_completion_tokens`.
+    `max_completion_tokens`. `short_ids`: ids of calls have nine letters and digits, as Mistral
+    wants them.
     """
     effort: str | None = settings.reasoning
     if effort == "off":
@@ -102,7 +104,7 @@ def to_wire(
             choice = None
     return filled(
         model=model,
-        messages=chat_messages(request, NAME, host),
+        messages=chat_messages(request, NAME, host, short_ids),
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,

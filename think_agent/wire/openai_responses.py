@@ -141,7 +141,7 @@ def from_wire(response: Json) -> Assistant:
     require_key(response, "output")
     items = get_or_empty(response, "output", list)
     reason = get_or_empty(response, "incomplete_details", dict).get("reason")
-    if reason not in STOPPED:
+    if str(reason) not in STOPPED:
         reason = response.get("status")
     text = ""
     refusal = ""
