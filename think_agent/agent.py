@@ -507,6 +507,8 @@ class Agent(Generic[Data]):
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
             transcript = self._open_file(transcript, opening)
+        elif isinstance(transcript, TranscriptFile):  # it may be held by another agent
+            transcript.compare(self.made_of(), self.now())
         elif not isinstance(transcript, Transcript):
             messages = list(transcript or ())
             for message in messages:
@@ -517,6 +519,7 @@ class Agent(Generic[Data]):
         return Run(self, transcript, opening)
 
     def _open_file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
+        path = os.path.expanduser(path)
         resumes = not isinstance(opening, User)
         if resumes and not os.path.exists(path):  # a mistyped path makes no file
             raise TranscriptError(f"{path}: there is no such file; nothing to resume")
@@ -530,7 +533,7 @@ class Agent(Generic[Data]):
 
         One run at a time. Raises TranscriptError if the file cannot be used.
         """
-        file = TranscriptFile(path, self.made_of(), now=self.now())
+        file = TranscriptFile(os.path.expanduser(path), self.made_of(), now=self.now())
         file.is_held = True
         return file
 

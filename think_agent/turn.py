@@ -318,9 +318,13 @@ class Turn:
         now = _timestamp(at)
         if now is None:
             return
+        if self.clock is None:
+            self.clock = now
+        if now <= self.clock:  # a clock may step back; what it then catches up with is no work
+            return
         waited_for_person = isinstance(message, Verdict)
-        if self.clock is not None and not waited_for_person:
-            self.seconds += max(0.0, now - self.clock)  # a clock may step back
+        if not waited_for_person:
+            self.seconds += now - self.clock
         self.clock = now
 
 

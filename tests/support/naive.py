@@ -378,9 +378,13 @@ class Reading:
     def seconds(self) -> float:
         """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
         worked = 0.0
-        for last, message in pairwise(self.stamped):
+        latest = self.stamped[0] if self.stamped else None
+        for message in self.stamped[1:]:
+            if time_of(message) <= time_of(latest):
+                continue
             if not isinstance(message, Verdict):
-                worked += max(0.0, time_of(message) - time_of(last))
+                worked += time_of(message) - time_of(latest)
+            latest = message
         return worked
 
     @property
@@ -690,7 +694,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
-        "clock": time_of(turn.stamped[-1]) if turn.stamped else None,
+        "clock": max(map(time_of, turn.stamped), default=None),
         "seconds": turn.seconds,
         "thoughts_in_a_row": turn.thoughts_in_a_row,
         "misses": turn.misses,

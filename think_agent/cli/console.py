@@ -114,7 +114,6 @@ class RunView:
         """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
-        self._held_as = "answer"  # its kind in LOOK
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
         self._waiting: Waiting | None = None  # during a run
@@ -185,7 +184,7 @@ class RunView:
             self.line("commentary", reply.commentary)
             self._hold(reply.text)
         else:
-            self._hold(reply.commentary, "commentary")
+            self._hold(reply.commentary)
 
     def call(self, call: ToolCall) -> None:
         """Print a call, below the thought that it carries; of a call of think only the thought."""
@@ -278,15 +277,14 @@ class RunView:
         if self.verbose:
             self.line("step", took)
 
-    def _hold(self, text: str, kind: str = "answer") -> None:
+    def _hold(self, text: str) -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
         shown once.
         """
         text = text.strip()
         if self._held != text:
-            write_block(self.console, *LOOK[self._held_as], self._held)
+            write_block(self.console, *LOOK["commentary"], self._held)  # rule 3
         self._held = text
-        self._held_as = kind
 
     def _grow(self, delta: Delta) -> None:
         """Add a piece of the reply that is arriving."""
