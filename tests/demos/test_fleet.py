@@ -8,6 +8,7 @@ the server that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create dat
 import itertools
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +22,7 @@ import pytest
 
 pytest.importorskip("dbos", reason='needs DBOS: pip install -e ".[fleet]"')
 
-from dbos import DBOS, DBOSPortableJSONSerializer
+from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID
 
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import ended
@@ -44,6 +45,7 @@ from think_agent import (
     ScriptedModel,
     Started,
     Usage,
+    Verdict,
     connect,
     tool,
 )
@@ -302,13 +304,95 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 @NEEDS_SQLITE
 def test_the_fleet_asks_models_no_more_often_than_it_may(on_sqlite):
     on_sqlite.enqueue(2)
-    slowly = ("--calls-per-minute", "1")
+    slowly = ("--per-minute", "1")
     with serve(OllamaServer(), reply) as server, on_sqlite.worker("a", server, *slowly):
         wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
         wait_until(lambda: len(server.requests) == 1)
         time.sleep(1)
         assert len(server.requests) == 1
         assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
+
+
+def test_a_minute_s_calls_mean_the_same_in_help_and_readme():
+    said = run_here("demos.fleet", "work", "--help", COLUMNS="200").stdout
+    assert re.findall(r"--\S*per-minute N +(.*), at", said) == [
+        "requests a minute of the whole fleet"
+    ]
+    page = (ROOT / "think_agent/integrations/README.md").read_text(encoding="utf-8")
+    assert "`--per-minute` | model calls a minute of the whole fleet" in page
+
+
+OTHER_CODE = """
+import os, signal, sys
+from demos.fleet import fleet
+from demos.refund.offline import reply
+from demos.refund.shop import Shop
+from think_agent import ScriptedModel
+from think_agent.integrations.dbos import DurableAgent
+
+def die(request):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+url = os.environ["THINK_AGENT_FLEET"]
+script = die if "die" in sys.argv else reply
+agent = DurableAgent(ScriptedModel(script), Shop(os.environ["SHOP"]).tools(), instructions="Other.")
+with fleet.client(url) as client:
+    fleet.begin_work(client, url, agent, worker="other", concurrency=1)
+    print(agent.version, flush=True)
+    while "die" in sys.argv:
+        signal.pause()
+fleet.DBOS.destroy()
+"""
+
+
+def work_until_done(fleet, *flags):
+    words = (
+        "work",
+        "--provider",
+        "offline",
+        "--pace",
+        "0",
+        "--db",
+        fleet.shop,
+        "--lost-after",
+        "1",
+    )
+    done = run_here("demos.fleet", *words, *flags, "--until-done", **fleet.settings)
+    return done.returncode, done.stderr
+
+
+@NEEDS_SQLITE
+def test_a_worker_with_other_code_says_for_what_it_waits_and_ends(on_sqlite):
+    """It waited for ever, and said nothing."""
+    on_sqlite.enqueue(2)
+    killed = on_sqlite.begin("-c", OTHER_CODE, "die")
+    version, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    code, said = work_until_done(on_sqlite)
+    assert (code, said.count("\n")) == (3, 1)
+    assert said.startswith("waiting for a worker with other code than this one (")
+    assert f"ORD-1001 for {version.strip()}" in said
+    assert decisions(on_sqlite.shop) == [("ORD-1002", "approve")]  # the other one had not begun
+
+
+@NEEDS_SQLITE
+def test_after_a_rollback_a_worker_is_told_what_to_do(on_sqlite):
+    """New conversations begin under the newest code, and this one is older."""
+    assert work_until_done(on_sqlite) == (0, "")
+    other = on_sqlite.begin("-c", OTHER_CODE)
+    version, _ = other.communicate(timeout=60)
+    assert other.returncode == 0
+    on_sqlite.enqueue(7)
+    code, said = work_until_done(on_sqlite)
+    orders = ", ".join(f"ORD-{number}" for number in range(1001, 1006))
+    assert code == 3
+    assert f"{orders} and 2 more for {version.strip()}." in said
+    assert "--newest" in said
+    with desks.client(on_sqlite.url) as client:
+        assert desks.blocked(client, ["1", version.strip()]) == {}  # such a worker lives
+        assert len(desks.blocked(client, ["1"])[version.strip()]) == 7
+    assert work_until_done(on_sqlite, "--newest") == (0, "")
+    assert len(decisions(on_sqlite.shop)) == 7
 
 
 @NEEDS_SQLITE
@@ -361,8 +445,9 @@ def engine(tmp_path):
         return lines(itertools.chain(*runs))
 
     @DBOS.workflow()
-    def answered(recorded: list[str], yes: bool) -> list[str]:
-        return lines(agents[0].resume(read(recorded), verdict=yes).transcript)
+    def answered(recorded: list[str], question: str, decision: str) -> list[str]:
+        verdict = Verdict(decision, question=question)
+        return lines(agents[0].resume(read(recorded), verdict=verdict).transcript)
 
     def start(agent, *texts):
         agents[:] = [agent]
@@ -430,28 +515,101 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     def is_dear(arguments):
         return arguments["cents"] > 5000
 
-    def ask(question):
-        return bool(DBOS.recv("verdict", timeout_seconds=30))
-
+    asked, is_asked = [], threading.Event()
     guarded = replace(pay, needs_approval=is_dear)
-    handle = engine(durable(BILL, "Done.", tools=[guarded], approve=ask), "the bill, please")
-    time.sleep(0.3)
+    agent = durable(BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "the bill, please")
+    assert is_asked.wait(60)
     assert paid == []
-    DBOS.send(handle.get_workflow_id(), True, "verdict")
+    post(handle, asked[0], "yes")
     assert last_reply(handle) == "Done."
     assert len(paid) == 1
     assert "approval" in [step["function_name"] for step in steps_of(handle)]
 
 
-@pytest.mark.parametrize("yes", [True, False])
-def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes):
+def receiver(asked, is_asked):
+    """`approve=` of a durable agent: it waits until somebody answers this question."""
+
+    def ask(question):
+        asked.append(question.id)
+        is_asked.set()
+        while True:
+            posted = DBOS.recv("verdict", timeout_seconds=60)
+            if posted["question"] == question.id:
+                return Verdict(**posted)
+
+    return ask
+
+
+def post(handle, question, decision):
+    """What a page does: it sends the id of the question, and the answer."""
+    answer = {"question": question, "decision": decision}
+    DBOS.send(handle.get_workflow_id(), answer, "verdict")
+
+
+def test_an_answer_that_is_sent_twice_answers_one_question(engine):
+    asked, is_asked = [], threading.Event()
+    guarded = replace(pay, needs_approval=True)
+    agent = durable(BILL, BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "two bills")
+    assert is_asked.wait(60)
+    is_asked.clear()
+    post(handle, asked[0], "yes")
+    post(handle, asked[0], "yes")
+    assert is_asked.wait(60)  # the second question, for an equal call
+    assert len(paid) == 1
+    post(handle, asked[1], "no")
+    assert last_reply(handle) == "Done."
+    assert len(paid) == 1
+
+
+def test_a_question_whose_predicate_raises_keeps_its_id_when_the_workflow_starts_over(engine):
+    def broken(arguments):
+        raise ConnectionError("the risk service is down")
+
+    asked, is_asked = [], threading.Event()
+    guarded = replace(pay, needs_approval=broken)
+    agent = durable(BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "the bill, please")
+    assert is_asked.wait(60)
+    post(handle, asked[0], "yes")
+    assert last_reply(handle) == "Done."
+    DBOS.rewind_workflow(
+        handle.get_workflow_id(), start_step=len(steps_of(handle)) + 1
+    ).get_result()
+    assert asked[0] == asked[1]
+    assert len(paid) == 1
+
+
+def test_equal_requests_of_two_conversations_are_two_questions(engine):
+    agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
+    pauses = [read(engine(agent, "the bill, please").get_result())[-1].id for _ in range(2)]
+    assert pauses[0] != pauses[1]
+
+
+@pytest.mark.parametrize("decision", ["yes", "no"])
+def test_a_run_that_paused_is_answered_in_a_workflow_that_has_the_id_of_the_question(
+    engine, decision
+):
     agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
     waiting = engine(agent, "the bill, please").get_result()
+    question = agent.next_step(read(waiting)).question
     assert isinstance(read(waiting)[-1], Paused)
     assert paid == []
-    handle = DBOS.start_workflow(engine.answered, waiting, yes)
-    assert last_reply(handle) == "Done."
-    assert len(paid) == yes
+    for _ in range(2):  # a double click: the engine runs a workflow of one id once
+        with SetWorkflowID(question.pause):
+            handle = DBOS.start_workflow(engine.answered, waiting, question.id, decision)
+        assert last_reply(handle) == "Done."
+    assert len(paid) == (decision == "yes")
+
+
+def test_a_paused_run_is_answered_in_no_other_workflow(engine):
+    agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
+    waiting = engine(agent, "the bill, please").get_result()
+    question = agent.next_step(read(waiting)).question
+    with pytest.raises(ValueError, match="SetWorkflowID"):
+        DBOS.start_workflow(engine.answered, waiting, question.id, "yes").get_result()
+    assert paid == []
 
 
 def test_a_check_is_a_step_and_is_not_run_again(engine):

@@ -3,12 +3,14 @@
 Rule 1: an error that a user can cause is one line on stderr that says what to do, never a
         traceback.
 Rule 2: the exit code says how the command ended (`EXIT_CODES`).
+Rule 3: the module of a command is imported when the command is used. `--help` imports none.
 """
 
 import os
 import signal
 import sys
 import warnings
+from importlib import import_module
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -16,9 +18,6 @@ from click.exceptions import NoArgsIsHelpError
 from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
-from .audit import command as audit
-from .eval import command as evaluate
-from .probe import command as probe
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
@@ -26,9 +25,28 @@ EXIT_CODES = (
     "is wrong, 3 no regular answer (limit, unmet, needs_human, ...), 130 stopped by Ctrl-C or "
     "SIGTERM. Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
 )
+COMMANDS = {  # the modules, each with a `command`, and the first sentence of its help
+    "audit": "Show what a run did and why, or count the runs of another program.",
+    "eval": "Measure whether thinking helps.",
+    "probe": "Ask an endpoint what it really does.",
+}
 
 
-@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe})
+class Commands(click.Group):
+    """A group that knows the names of its commands and a line of help for each (rule 3)."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            return None
+        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=Commands, commands={name: click.Command(name) for name in COMMANDS})
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
     """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""

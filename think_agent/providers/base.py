@@ -11,7 +11,6 @@ Rule 3: what a provider signed goes back to the host that signed it, and to no o
 import asyncio
 import os
 import re
-import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -23,6 +22,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
 from ..messages import Json, ToolChoice
+from ..mistakes import warn
 from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
@@ -168,7 +168,7 @@ class Endpoint(Model):
             if re.search(words, complaint) and self.options.get(option) != value:
                 self.options[option] = value
                 if option == "strict":
-                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
+                    warn(f"{self.name}: strict schemas are left out")
                 return
         for kind in refused_kinds(asked, form, complaint):
             self.refused[kind] = str(refusal)

@@ -16,7 +16,7 @@ Rule 6: tokens that a server does not count are estimated, and those of a failed
 
 import random
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -53,14 +53,27 @@ class Exchange:
         self._spent = Usage()  # the tokens of the tries that failed
         self._answer: Json = {}  # the whole response of this try
 
-    def reserve(self) -> Iterator[Notice]:
-        """Make `wait` long enough for the next place in the pace, but not longer than the deadline
-        allows. Yields what a watcher should know before.
+    @contextmanager
+    def reserved(self) -> Iterator[list[Notice]]:
+        """A place in the pace. In the block, the caller shows these notices and waits for `wait`
+        seconds: until the place, but not longer than the deadline allows. The place is given back
+        if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
         """
-        held = self.provider.pace.reserve()
-        self.wait = min(max(held, self.wait), self.trip.left)
-        if held >= NOTICEABLE:
-            yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
+        pace = self.provider.pace
+        before = self.wait
+        place, held = pace.reserve(after=before)
+        self.wait = min(held, self.trip.left)
+        notices = []
+        if held - before >= NOTICEABLE:
+            text = f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute"
+            notices.append(Notice(text))
+        is_used = False
+        try:
+            yield notices
+            is_used = held <= self.wait
+        finally:
+            if not is_used:
+                pace.give_back(place)
 
     def prepare(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the

@@ -17,6 +17,8 @@ from .exchange import Exchange
 class Provider(Endpoint):
     """What each provider derives from."""
 
+    is_checked = True  # `wire/incoming.py` does it
+
     def complete(self, request: Request) -> Assistant:
         reply: Assistant
         *_, reply = self.stream(request, in_pieces=False)
@@ -31,9 +33,10 @@ class Provider(Endpoint):
         exchange = Exchange(self, request)
         self._learn_once(exchange.trip)
         while exchange.outcome is None:
-            yield from exchange.reserve()
-            if exchange.wait > 0:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                yield from notices
+                if exchange.wait > 0:  # to sleep for no time costs time, too
+                    time.sleep(exchange.wait)
             with exchange.trip:
                 try:
                     answer = self.post(self.client, exchange.prepare(), stream=in_pieces)
@@ -54,10 +57,11 @@ class Provider(Endpoint):
         if not self._has_learned:
             await asyncio.to_thread(self._learn_once, exchange.trip)
         while exchange.outcome is None:
-            for notice in exchange.reserve():
-                yield notice
-            if exchange.wait > 0:
-                await asyncio.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                for notice in notices:
+                    yield notice
+                if exchange.wait > 0:
+                    await asyncio.sleep(exchange.wait)
             async with self._loop_client(exchange.trip) as client:
                 try:
                     answer = await self.post(client, exchange.prepare(), stream=in_pieces)
