@@ -97,6 +97,21 @@ def _annotated(function: Any) -> Any:
     return type(plain).__call__
 
 
+def returned(function: Callable[..., Any]) -> Json | None:
+    """The JSON schema of what a function returns, by its annotation. None if the annotation does
+    not say, or says something that is no JSON; nothing depends on it.
+    """
+    hint = get_type_hints(_annotated(function), include_extras=True).get("return")
+    if hint in (None, type(None), Any):
+        return None
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_with_description(hint, None))
+        schema = adapter.json_schema(mode="serialization")
+    except Exception:  # any type may be returned, and some bring code of their own
+        return None
+    return transformed(schema, _without_title, recursive={}) or None
+
+
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     """Why a tool cannot have this parameter; empty if it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import

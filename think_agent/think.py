@@ -17,11 +17,15 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .text import is_blank
 from .tools import Tool
 
+# What `should_continue` says; None if it is missing or unreadable. "cannot" is a value of
+# THINK_CANNOT (`policies/cannot.py`).
+Signal = bool | Literal["cannot"] | None
 RECORDED = "Thought recorded."
 END_NOTED = "The end is noted."  # `should_continue` is "false", and there is no thought
 NO_THOUGHT = ("should_continue", "missing")  # arguments of a think tool that are no thought
@@ -154,12 +158,13 @@ def without(call: ToolCall, name: str) -> ToolCall:
     return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
-def should_continue(call: ToolCall) -> bool | None:
+def should_continue(call: ToolCall) -> Signal:
     """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
     text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it is missing
-    return {"true": True, "false": False}.get(text)
+    signals: dict[str, Signal] = {"true": True, "false": False, "cannot": "cannot"}
+    return signals.get(text)
 
 
 def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
@@ -168,13 +173,15 @@ def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
     """
     signal = should_continue(call)
     missing = find_missing_notes(call, tool)
-    if missing and signal is False and is_blank(thought(call)):
+    if missing and signal in (False, "cannot") and is_blank(thought(call)):
         return ToolResult(call.id, call.name, END_NOTED)
     if missing:
         return ToolResult(call.id, call.name, _say_what_is_missing(call, missing), is_error=True)
     is_left_out = under_schema and "should_continue" not in call.arguments
+    values = tool.parameters.get("properties", {}).get("should_continue", {}).get("enum", ())
+    is_readable = signal is not None and (signal != "cannot" or "cannot" in values)
     text = RECORDED
-    if has_signal(tool) and signal is None and not is_left_out:
+    if has_signal(tool) and not is_readable and not is_left_out:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
     return ToolResult(call.id, call.name, text)
 

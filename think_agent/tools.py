@@ -39,6 +39,7 @@ from .schema import (
     problems,
     read_docstring,
     repair,
+    returned,
     strip_partial,
     without_made_defaults,
 )
@@ -108,6 +109,8 @@ class Tool(Generic[P, R]):
       (`policies/twice.py`).
     - `needs_approval`: a person is asked first. With a function of the validated arguments, the
       person is asked if that returns True or raises (`policies/approval.py`).
+    - `returns`: a JSON schema of what the function returns, from its annotation. Only a model that
+      reads its tools as text is shown it (`dialects/written.py`).
     - `timeout`: after this many seconds the model gets an error instead of a result. A sync
       function cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """
@@ -126,6 +129,7 @@ class Tool(Generic[P, R]):
     idempotent: bool = False
     needs_approval: bool | Predicate = False
     timeout: float | None = None
+    returns: Json | None = None
 
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
@@ -156,9 +160,12 @@ class Tool(Generic[P, R]):
     @property
     def thought_in(self) -> str:
         """The argument in which a call carries its thought. The tool has no other of this name."""
-        name = CARRIED
-        while name in self.parameters.get("properties", {}):
-            name = f"kit_{name}"
+        name, taken = CARRIED, self.parameters.get("properties", {})
+        while name in taken:
+            following = f"kit_{name}"
+            if self.carries and following not in taken:  # as it is shown, the tool has it already
+                return name
+            name = following
         return name
 
     @property
@@ -219,7 +226,12 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
         warnings.warn(text, stacklevel=2)
     empty = {"type": "object", "properties": {}, "required": []}
-    own = {"name": name, "description": description, "parameters": empty | schema}
+    own = {
+        "name": name,
+        "description": description,
+        "parameters": empty | schema,
+        "returns": returned(function),
+    }
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 

@@ -33,7 +33,7 @@ from ..errors import TranscriptError
 from ..evaluation import tables
 from ..messages import Json
 from .console import RunView
-from .options import Command, new_file, old_file, output_option, several, under
+from .options import Command, Group, new_file, old_file, output_option, several
 from .screen import Screen, say, write_block
 from .why import explained
 
@@ -42,7 +42,7 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # that could not be read, on the screen
-log_option = under("runs of other programs")
+log_option = Group("runs of other programs")
 
 
 def write_page(path: Path, page: str) -> None:
