@@ -76,7 +76,7 @@ from .think import THINK, carrying, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
-from .waiting import Function, Settled, asettle, settle
+from .waiting import Function, Settled, asettle, in_writer, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 # In memory, the path of a file, or a file that is held open (`Agent.open`).
@@ -500,10 +500,8 @@ class Agent(Generic[Data]):
 
     async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            import asyncio
-
             # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
-            transcript = await asyncio.to_thread(self._open_file, transcript, opening)
+            transcript = await in_writer(partial(self._open_file, transcript, opening))
         return self._open_run(transcript, opening)
 
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:

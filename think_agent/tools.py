@@ -15,7 +15,6 @@ function is up to its author.
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from typing_extensions import ParamSpec, TypeVar  # with defaults
 
 from .checking import check_function, read_error, show_error
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
+from .mistakes import warn
 from .schema import (
     KEY,
     Fitted,
@@ -223,8 +223,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
     description = options.get("description") or text
     if not description:
-        text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
-        warnings.warn(text, stacklevel=2)
+        warn(f"tool {name}: no docstring, so a model knows nothing of it but its name")
     empty = {"type": "object", "properties": {}, "required": []}
     own = {
         "name": name,

@@ -23,13 +23,15 @@ import math
 import re
 import shlex
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from pathlib import PurePath
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
+
+from ..installing import install_command
 
 try:
     import anyio
@@ -39,7 +41,8 @@ try:
     from mcp.types.methods import validate_server_result
     from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as missing:
-    raise ImportError('MCP servers need an SDK; run: pip install "think-agent[mcp]"') from missing
+    advice = install_command("think-agent[mcp]")
+    raise ImportError(f"MCP servers need an SDK; run: {advice}") from missing
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -87,6 +90,8 @@ class Server:
     - `start_timeout`: until the tools are known, in seconds
     - `env`: variables for a command. Of yours it sees only HOME, PATH and the like
     - `headers`: for a URL, such as `{"Authorization": "Bearer …"}`
+    - `shows_log`: a command writes to the stderr of this process, and not to the end of an error
+    - `on_change`: called when the server says that its tools have changed; then nothing warns
 
     A tool that cannot be used is left out, with a warning. Raises ConnectionError if the server
     does not start, and ValueError if a tool that you name is missing or cannot be used.
@@ -104,6 +109,8 @@ class Server:
         start_timeout: float = 60.0,
         env: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        shows_log: bool = False,
+        on_change: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         if isinstance(only, str):
             raise TypeError(f"only={only!r}: pass a list of names")
@@ -124,6 +131,9 @@ class Server:
         self._start_timeout = start_timeout
         self.name = _shown_name(address, self._words)  # a key in the address is not shown
         self.listed: list[wire.Tool] = []  # as the server lists them; those that are malformed not
+        self.tools: dict[str, Tool] = {}  # by the names that the server has for them
+        self._shows_log = shows_log
+        self._on_change = on_change
         self._left_out: dict[str, str] = {}  # tools that cannot be used, and why
         self._link = Link(ended="it is not open")
         self._is_open = False
@@ -174,6 +184,19 @@ class Server:
         work = self._ask(name, arguments, on_progress)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
+    @property
+    def session(self) -> Client:
+        """The SDK's client of the open session, for what else the server offers. Use it on the
+        event loop of `waiting.py`.
+        """
+        return self._client
+
+    async def list_again(self) -> None:
+        """Read `tools` and `listed` anew, after a change. (On the event loop of `waiting.py`.)"""
+        self._left_out = {}
+        self.listed = await self._list_tools()
+        self._make_tools()
+
     # --- the session (rule 4) ---
 
     def _open(self) -> "Future[list[Tool]]":
@@ -196,7 +219,7 @@ class Server:
 
     async def _hold(self, opened: "Future[list[Tool]]") -> None:
         """Open the session, keep it until `_stop` is set, and close it."""
-        self._link = link = Link()
+        self._link = link = Link(shows_log=self._shows_log)
         try:
             with anyio.CancelScope() as self._scope:
                 await self._keep(opened, self._scope)
@@ -312,6 +335,7 @@ class Server:
         wanted = names if self._only is None else self._only
 
         made: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         seen: set[str] = set()
         for listed in self.listed:
             if listed.name not in wanted - seen:  # of two that share a name, the first counts
@@ -324,12 +348,14 @@ class Server:
                 self._left_out[listed.name] = _problem(error)
             else:
                 made[tool.name] = tool
+                tools[listed.name] = tool
         for name, problem in self._left_out.items():
             text = f"{self.name}: tool {name} cannot be used: {problem}"
             if name in named:
                 raise Misuse(self._line(text))
             if name in wanted:
                 warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
+        self.tools = tools
         return list(made.values())
 
     def _make_tool(self, listed: wire.Tool) -> Tool:
@@ -352,8 +378,8 @@ class Server:
         async def call_server(**arguments: Any) -> str:
             result = await self.call(listed.name, arguments)
             if result.is_error:  # rule 3
-                raise NoResult(_text_of(result) or "the server gives no reason.")
-            return _text_of(result)
+                raise NoResult(text_of(result) or "the server gives no reason.")
+            return text_of(result)
 
         return Tool(parameters=_schema_of(listed), function=call_server, **options)
 
@@ -397,6 +423,9 @@ class Server:
                 while True:
                     await self._changed.wait()
                     self._changed.clear()
+                    if self._on_change:
+                        await self._on_change()
+                        continue
                     now = {tool.name: tool for tool in await self._list_tools()}
                     for tool in self.listed:
                         change = _change_of(tool, now.get(tool.name))
@@ -529,7 +558,7 @@ def _change_of(before: wire.Tool, now: wire.Tool | None) -> str:
     return ", ".join(changed).replace("_", " ")
 
 
-def _text_of(result: wire.CallToolResult) -> str:
+def text_of(result: wire.CallToolResult) -> str:
     """All of a result as text. Most servers give structured content as text, too."""
     texts = [_part_text(part) for part in result.content]
     if not texts and result.structured_content is not None:

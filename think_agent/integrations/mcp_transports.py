@@ -56,10 +56,12 @@ class Link:
 
     - `ended`: why no more messages can come; empty while they can
     - `log`: the end of what a command wrote to stderr
+    - `shows_log`: it writes that to the stderr of this process, and `log` stays empty
     """
 
     ended: str = ""
     log: bytes = b""
+    shows_log: bool = False
 
     def end(self, reason: str) -> None:
         """No more messages can come. The first reason counts; others only follow from it."""
@@ -135,7 +137,7 @@ async def run_command(
         *words[1:],
         stdin=PIPE,
         stdout=PIPE,
-        stderr=PIPE,
+        stderr=None if link.shows_log else PIPE,
         env=environment,
         cwd=cwd,
         start_new_session=True,  # its own group (rule 4); Ctrl-C in a terminal does not reach it
@@ -192,8 +194,7 @@ async def _read_messages(
 
 
 async def _read_log(process: _Process, link: Link, is_read: anyio.Event) -> None:
-    assert process.stderr
-    while piece := await process.stderr.read(2**16):
+    while process.stderr and (piece := await process.stderr.read(2**16)):
         link.log = (link.log + piece)[-KEPT_LOG:]
     is_read.set()
 
