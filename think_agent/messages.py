@@ -73,12 +73,15 @@ COMPLETE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a co
 class ToolCall:
     """One call that the model asks for. `arguments` is a dict, or the raw text if the model wrote
     no JSON object. `recovered`: the model wrote the call into its text, and it was found there.
+    `thought_in`: the argument that holds the thought behind the call, if it carries one. It has
+    another name than usual if the tool itself has a parameter of that name (`Tool.thought_in`).
     """
 
     id: str
     name: str
     arguments: Json | str = field(default_factory=dict)
     recovered: bool = False
+    thought_in: str = CARRIED
 
 
 @dataclass(frozen=True, slots=True)

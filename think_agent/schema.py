@@ -15,7 +15,7 @@ import json
 import re
 import textwrap
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
@@ -309,7 +309,14 @@ def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
 
     errors = list(validator_for(schema)(schema).iter_errors(value))
     text = "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
-    return text, [tuple(error.absolute_path) for error in errors]
+    return text, [place for error in errors for place in _places_of(error)]
+
+
+def _places_of(error: Any) -> Iterator[Place]:
+    """Where a value does not fit; for a union, where it does not fit each branch."""
+    yield tuple(error.absolute_path)
+    for inner in error.context:
+        yield from _places_of(inner)
 
 
 def repair(value: Any, places: Iterable[Place]) -> bool:

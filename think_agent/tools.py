@@ -140,13 +140,9 @@ class Tool(Generic[P, R]):
             check_function(f"tool {self.name}: needs_approval", self.needs_approval)
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
-        properties = self.parameters.get("properties", {})
-        unknown = set(self.same) - set(properties)
+        unknown = set(self.same) - set(self.parameters.get("properties", {}))
         if unknown:
             raise ValueError(f"tool {self.name}: same={sorted(unknown)}: no such parameters")
-        is_ours = self.carries or self.name == THINK_NAME
-        if CARRIED in properties and not is_ours:
-            raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
@@ -160,6 +156,14 @@ class Tool(Generic[P, R]):
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
+
+    @property
+    def thought_in(self) -> str:
+        """The argument in which a call carries its thought. The tool has no other of this name."""
+        name = CARRIED
+        while name in self.parameters.get("properties", {}):
+            name = f"kit_{name}"
+        return name
 
     @property
     def may_repeat(self) -> bool:
@@ -309,7 +313,7 @@ def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
 
     arguments = deepcopy(request.arguments)
-    arguments.pop(CARRIED, None)  # it is for the kit
+    arguments.pop(tool.thought_in, None)  # it is for the kit
     places: list[Place] = []
     try:
         if tool.arguments_model is not None:
@@ -464,7 +468,7 @@ def signature(call: ToolCall) -> str:
         return f"{name}({call.arguments})"
     shown = dict(call.arguments)
     if call.name != THINK_NAME:
-        shown.pop(CARRIED, None)
+        shown.pop(call.thought_in, None)
     arguments = ", ".join(f"{_quoted(key)}={json_text(value)}" for key, value in shown.items())
     return f"{name}({arguments})"
 

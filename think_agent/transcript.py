@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from functools import cache
 from weakref import WeakSet
 
-from .errors import TranscriptError
+from .errors import TranscriptError, TranscriptInUse
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
 from .turn import Turn
@@ -105,8 +105,11 @@ class TranscriptFile(Transcript):
         if header is None:
             self._write(new_header)
             return
-        # Compared as JSON: in a file, a tuple is a list.
-        changed = [key for key in made_of if canonical(header.get(key)) != canonical(made_of[key])]
+        changed = []
+        for key in made_of:
+            # Compared as JSON: in a file, a tuple is a list.
+            if canonical(header.get(key)) != canonical(made_of[key]):
+                changed.append(_name_change(key, header.get(key), made_of[key]))
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header.get("id")}
@@ -218,6 +221,22 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+def _name_change(key: str, before: object, now: object) -> str:
+    """What has changed. Tools are named: who offers one may have rewritten its description."""
+    old, new = _by_name(before), _by_name(now)
+    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    if not changed:
+        return key
+    return f"{key} ({', '.join(changed)})"
+
+
+def _by_name(tools: object) -> dict[str, str]:
+    """The tools in a header, as JSON, by their names; none if `tools` are no tools."""
+    if not isinstance(tools, list):
+        return {}
+    return {str(tool.get("name")): canonical(tool) for tool in tools if isinstance(tool, dict)}
+
+
 def _open(path: str) -> io.FileIO:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -240,7 +259,7 @@ _locked: WeakSet[io.FileIO] = WeakSet()
 
 def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
     """Lock the file until it is closed. A forked child closes its copy of the file at once: else
-    the lock would outlive this process. Raises TranscriptError if another process has it open.
+    the lock would outlive this process. Raises TranscriptInUse if another process has it open.
     """
     _watch_forks()
     _locked.add(file)
@@ -251,7 +270,7 @@ def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
         else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
+        raise TranscriptInUse(f"{path}: another run has it open; wait for its end") from error
 
 
 @cache

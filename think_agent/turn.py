@@ -38,7 +38,7 @@ from .messages import (
     Verdict,
     take_answered,
 )
-from .think import Signal, as_run, should_continue
+from .think import Signal, as_run, is_remark, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -168,10 +168,13 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the latest reply says to the user; empty if there is none, or nobody can read it."""
-        if self.reply is None or self.reply.stop_reason == "malformed":
+        """What the latest reply says to the user. Empty if there is none, if it can't be read, or
+        if it is a remark beside calls.
+        """
+        reply = self.reply
+        if reply is None or reply.stop_reason == "malformed" or is_remark(reply):
             return ""
-        return self.reply.words
+        return reply.words
 
     @property
     def is_answered(self) -> bool:

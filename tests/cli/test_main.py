@@ -67,7 +67,8 @@ def test_the_help_of_the_command_loads_no_audit_and_no_dialect():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_the_command_says_what_the_help_of_each_command_says(name):
     command = think_agent.get_command(click.Context(think_agent), name)
-    assert command.help.replace("\n", " ").startswith(COMMANDS[name].removesuffix("."))
+    _, text = COMMANDS[name]
+    assert command.help.replace("\n", " ").startswith(text.removesuffix("."))
 
 
 def test_the_package_of_the_commands_gives_its_names():
@@ -132,11 +133,14 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     monkeypatch, provider, module, package
 ):
-    """The command works in the clone and outside. With `auto` the scripted model takes over."""
+    """The command works in the clone and outside. With `auto` the scripted model takes over, if
+    there is a server: without one, the SDK is not loaded.
+    """
     monkeypatch.setitem(sys.modules, module, None)
     adapter = f"think_agent.providers.{provider.replace('auto', 'ollama')}"
     monkeypatch.delitem(sys.modules, adapter, raising=False)
-    done = run_here("demos.refund", "x", "--provider", provider)
+    with serve(Ollama(), lambda request: Assistant("")) as server:
+        done = run_here("demos.refund", "x", "--provider", provider, OLLAMA_HOST=server.url)
     assert "its SDK is not installed" in done.stderr
     assert done.stderr.splitlines()[0].endswith(f'pip install "{package}"')
     if provider == "auto":

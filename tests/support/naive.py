@@ -351,9 +351,14 @@ class Reading:
 
     @property
     def last_words(self) -> str:
-        """The text of the last reply, if it can be read."""
+        """The text of the last reply, if it can be read and is not beside calls that run."""
         if self.reply is None or self.reply.stop_reason == "malformed":
             return ""
+        calls = self.reply.tool_calls
+        if calls and self.reply.is_usable and self.reply.tool_choice != "none":
+            leaves = self.reply.dialect and says_continue(calls[-1]) is False
+            if not leaves or any(call.name != "think" for call in calls):
+                return ""
         text = self.reply.text or self.reply.commentary
         return text if text.strip() else ""
 

@@ -23,7 +23,7 @@ from ..messages import (
 )
 from ..outcome import describe_run
 from ..text import json_text, shorten
-from ..think import should_continue, thought
+from ..think import is_remark, should_continue, thought
 from ..tools import signature
 from ..turn import Turn
 from ..wire.json_reading import json_value
@@ -165,6 +165,11 @@ def _called(call: ToolCall) -> str:
     if signal is False or signal == "cannot":
         name += f', should_continue "{str(signal).lower()}"'
     return f"{name}: {shorten(thought(call))}"
+
+
+def title(reply: Assistant) -> str:
+    """What the text of a reply is."""
+    return "Commentary" if is_remark(reply) else "Said"
 
 
 def behind(came_about: Mapping[str, int]) -> str:

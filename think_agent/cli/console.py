@@ -4,8 +4,8 @@ Rule 1: everything that is printed comes from the messages. Deltas only feed a p
         wiped when the message is there. So live, plain and piped output have the same text.
 Rule 2: one call is one step. A call is shown when it is next, with its result under it. So the call
         that runs, or waits for a person, is on the screen; a call that was never next is not.
-Rule 3: the text of a reply is shown once: after its thought, unless the thought has the same text,
-        or as the answer.
+Rule 3: the text of a reply is shown once: as the answer if it ends the turn; else it is commentary,
+        and is shown after its thought, unless the thought has the same text.
 Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
 Rule 5: if no token comes for a while, a person reads why (`waiting.py`). That is no part of the
         output: a preview wipes it, and a pipe gets it on stderr.

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import pydantic
 from pydantic_core import from_json
 
-from ..messages import CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
@@ -330,7 +330,7 @@ def _call(action: PlannedCall, tools: Mapping[str, Tool]) -> ToolCall:
         raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
     arguments = action.arguments  # a null for what may be left out is read by `schema.repair`
     if not is_blank(action.reasoning):
-        arguments = {CARRIED: action.reasoning.strip(), **arguments}
+        arguments = {tool.thought_in: action.reasoning.strip(), **arguments}
     return ToolCall("", tool.name, arguments)
 
 

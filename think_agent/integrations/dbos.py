@@ -17,17 +17,20 @@ workflow, where `DBOS.recv` waits for a person. The README of this folder shows 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from ..installing import install_command
+
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    raise ImportError('durable runs need DBOS; run: pip install "think-agent[fleet]"') from missing
+    advice = install_command("think-agent[fleet]")
+    raise ImportError(f"durable runs need DBOS; run: {advice}") from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
@@ -92,7 +95,7 @@ class DurableAgent(Agent):
             # A person is asked in the workflow: to wait is no step, only the answer is one.
             answer = list(perform())
             perform = partial(iter, answer)
-        step = _Step(effect, perform, self._run)
+        step = _Step(effect, perform, self._run, self.tools)
         try:
             line = DBOS.run_step(_options(effect), step.run)
         except error.DBOSMaxStepRetriesExceeded as failed:
@@ -128,6 +131,7 @@ class _Step:
     effect: Effect
     perform: Callable[[], Iterator[Event]]
     of: Run
+    tools: Mapping[str, Tool]
     rest: Iterator[Event] = field(default_factory=lambda: iter(()))
 
     def run(self) -> str:
@@ -136,7 +140,8 @@ class _Step:
         assert isinstance(message, Message)
         now = utc_now()
         if isinstance(self.effect, Request) and isinstance(message, Assistant):
-            message = received(message, self.effect.tool_choice, self.of.turn, now)  # rule 1
+            choice = self.effect.tool_choice
+            message = received(message, choice, self.of.turn, now, self.tools)  # rule 1
         return lines([replace(message, at=now)])[0]
 
 

@@ -17,12 +17,14 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import time
 from contextlib import AbstractContextManager
 
+from ..installing import install_command
+
 try:
     from opentelemetry import trace
     from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
     raise ImportError(
-        'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
+        f"the spans need OpenTelemetry; run: {install_command('think-agent[otel]')}"
     ) from error
 
 from .. import __version__
