@@ -42,7 +42,7 @@ from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
 from .screen import Screen, block, say, show_typing, write, write_block
-from .waiting import Waiting, is_waiting
+from .waiting import Waiting
 
 STAND_IN = "scripted stand-in: no language model is at work"
 NO_LOG = logging.NullHandler()
@@ -145,6 +145,7 @@ class RunView:
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
             case Progress():
                 self.progress = event
+                self._wait()
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
@@ -227,21 +228,20 @@ class RunView:
             self._held = ""
             self._started = time.monotonic()
             self.start()
-            self._begin_waiting()
+            self._waiting = None
         elif self.thoughts and not self.turn.ended:
             self._show(message, words.duration(self.turn.seconds - before))
-        if self._waiting and is_waiting(self.turn, message):
-            self._waiting.begin(self.turn)
 
-    def _begin_waiting(self) -> None:
-        """From now on, say what a slow model is doing (rule 5)."""
-        self._waiting = None
+    def _wait(self) -> None:
+        """The model is asked now: say what it does, if it is slow (rule 5)."""
         if self.agent is None or RunView.in_front is not self:
             return
-        if self._live:
+        if self._waiting is None and self._live:
             self._waiting = Waiting(self.agent, None)
-        elif not self.quiet:
+        elif self._waiting is None and not self.quiet:
             self._waiting = Waiting(self.agent, say)
+        if self._waiting:
+            self._waiting.begin(self.turn)
 
     def _show(self, message: Message, took: str) -> None:
         """Show a message inside a run, which `took` so long."""
