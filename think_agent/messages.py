@@ -39,6 +39,7 @@ Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
+    "cannot",  # a thought said that it cannot be done (`THINK_CANNOT`)
     "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on model calls, actions or seconds was reached
     "budget",  # tokens or money ran out
@@ -111,7 +112,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who speaks, and why.
+    """A message in the user's role. `kind` says who speaks, and why. `limits`: those that were
+    given for this run alone, such as `{"max_model_calls": 5}`.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
     turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
@@ -124,6 +126,7 @@ class User:
 
     text: str
     kind: Kind = "person"
+    limits: dict[str, float] | None = field(default=None, hash=False)
     at: str | None = field(default=None, compare=False)
 
 

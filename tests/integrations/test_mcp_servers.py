@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ pytest.importorskip("mcp", reason='needs pip install -e ".[mcp]"')
 
 from tests.support.agents import results
 from tests.support.commands import environment
-from tests.support.mcp import answers, calling, children, is_running, made, until
+from tests.support.mcp import answers, calling, children, free_port, is_running, made, until
 from think_agent import NoResult, Tool
 from think_agent.integrations.mcp import Server
 from think_agent.testing import call
@@ -197,9 +196,7 @@ def everything(way: str, program: str) -> Iterator[tuple[Server, int]]:
             (pid,) = children() - before
             yield server, pid
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [program, "streamableHttp"],
         env=environment(PORT=str(port)),

@@ -79,9 +79,7 @@ def children() -> set[int]:
 @contextmanager
 def shop_over_http(port: int = 0, **env: str) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
     """The shop's URL and process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", port))
-        port = free.getsockname()[1]
+    port = port or free_port()
     process = subprocess.Popen(
         [*SHOP, str(port)],
         cwd=ROOT,
@@ -95,6 +93,13 @@ def shop_over_http(port: int = 0, **env: str) -> Iterator[tuple[str, "subprocess
     finally:
         process.kill()
         process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def answers(port: int) -> bool:

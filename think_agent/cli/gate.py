@@ -17,15 +17,15 @@ import click
 
 from ..text import shorten
 from ..tools import ToolOptions
-from .options import Command, file_option, new_file, positive, several, under, whole
+from .options import Command, Group, file_option, new_file, positive, several, whole
 from .screen import say
 
 EXIT_CODES = (
     "exit codes: 0 the client left, 1 the server or the record is out of reach, 2 a flag is wrong, "
     "130 stopped by Ctrl-C or SIGTERM"
 )
-server_option = under("the server behind it")
-call_option = under("calls that change something")
+server_option = Group("the server behind it")
+call_option = Group("calls that change something")
 
 
 class OneLine(logging.Handler):

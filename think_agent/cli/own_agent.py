@@ -21,8 +21,8 @@ from click import Context, ParameterSource
 from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..mistakes import place_of
-from .chat import chat
 from .choosing import ModelCommand, chosen_model, model_flags
+from .conversation import chat
 from .options import config_flags
 
 EXIT_CODES = (
