@@ -21,9 +21,9 @@ from click import Context, ParameterSource
 from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..mistakes import place_of
-from .choosing import ModelCommand, chosen_model, model_flags
+from .choosing import ModelCommand, chosen_model, model_flags, model_option
 from .conversation import chat
-from .options import config_flags
+from .options import config_flags, flags
 
 EXIT_CODES = (
     "exit codes: 0 you left, 1 a model or file is out of reach, 2 a flag or the agent is wrong, "
@@ -99,10 +99,10 @@ def _make(ctx: Context, agent: str, function: Callable[..., Any], path: Path) ->
 
 def _refuse_model_flags(ctx: Context, agent: str) -> None:
     """A flag that would do nothing is an error. (A variable may be meant for another command.)"""
-    for param in ctx.command.params:
-        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if is_typed and getattr(param, "group", "") == "model":
-            raise click.UsageError(f"{param.opts[-1]}: {agent} has its own model; leave it out")
+    for name, flag in flags(ctx.command).items():
+        is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_typed and flag.group is model_option:
+            raise click.UsageError(f"{flag.opts[-1]}: {agent} has its own model; leave it out")
 
 
 @contextmanager
