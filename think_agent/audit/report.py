@@ -362,7 +362,7 @@ class _Builder:
         """A call has its result."""
         if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
-        if call.call.name == THINK_NAME and not result.is_error:
+        if call.call.name == THINK_NAME and not result.refused:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
             self._number_of[thought] = call.thought
