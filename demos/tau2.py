@@ -3,7 +3,9 @@
     python -m demos.tau2 airline > airline.jsonl
     think-agent eval airline.jsonl --suite demos.tau2 --provider anthropic --four-rows
 
-`pip install tau2` is another project; README of `think_agent/evaluation` says how to install this.
+It plays tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is another benchmark, whose
+figures cannot be compared, and `pip install tau2` is another project. The README of
+`think_agent/evaluation` says how to install this.
 
 Rule 1: tau2's tools are ours as they are. Those that write need a thought first.
 Rule 2: the user speaks the lines `then` of a case, or is tau2's simulator (TAU2_USER: its model).
@@ -17,37 +19,59 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+from importlib import metadata
 from typing import Any
 
 import click
 
-try:
-    from loguru import logger
-    from tau2.data_model import message as theirs
-    from tau2.environment.toolkit import TOOL_TYPE_ATTR
-    from tau2.evaluator.evaluator_env import EnvironmentEvaluator
-    from tau2.registry import registry
-    from tau2.user.user_simulator import UserSimulator
-except ImportError as missing:  # PyPI's tau2 has none of these modules
-    problem = (
-        "tau2-bench is not installed: git clone https://github.com/sierra-research/tau2-bench && "
-        "pip install -e tau2-bench, on Python 3.12 or 3.13 (PyPI's tau2 is another project)"
-    )
-    if __name__ == "__main__":
-        sys.exit(f"error: {problem}")
-    raise ImportError(problem) from missing
-
 from think_agent import Message, ModelError, NothingDone, Tool, Turn, User
 from think_agent.cli.main import run
+from think_agent.cli.screen import say
 from think_agent.evaluation.trials import Check
 from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
 from think_agent.text import shorten
 from think_agent.wire.outgoing import with_results
 
+PINNED = "1.0.1"  # of 2026-07-15, the last one before 2.0.0
+INSTALL = (
+    f"git clone --branch v{PINNED} https://github.com/sierra-research/tau2-bench && "
+    "pip install -e tau2-bench"
+)
+
+
+def check_version() -> None:
+    """Raises ValueError if the installed tau2 is not the pinned one."""
+    try:
+        found = metadata.version("tau2")
+    except metadata.PackageNotFoundError:
+        raise ValueError(
+            f"tau2-bench is not installed; with Python 3.12 or 3.13 run: {INSTALL}"
+        ) from None
+    if found != PINNED:
+        raise ValueError(
+            f"tau2 {found} is not tau2-bench {PINNED}, and its figures cannot be compared "
+            f"with those of {PINNED}; uninstall it, and run: {INSTALL}"
+        )
+
+
+try:
+    check_version()  # before its modules are imported: those of another version differ
+except ValueError as problem:
+    if __name__ != "__main__":
+        raise
+    say(f"error: {problem}")
+    sys.exit(2)
+
+from loguru import logger  # noqa: E402
+from tau2.data_model import message as theirs  # noqa: E402
+from tau2.environment.toolkit import TOOL_TYPE_ATTR  # noqa: E402
+from tau2.evaluator.evaluator_env import EnvironmentEvaluator  # noqa: E402
+from tau2.registry import registry  # noqa: E402
+from tau2.user.user_simulator import UserSimulator  # noqa: E402
+
 USER = os.environ.get("TAU2_USER", "gpt-4.1-mini")  # the model of the simulated user
-VERSION = f"tau2 {version('tau2')}, user {USER}"
+VERSION = f"tau2 {PINNED}, user {USER}"
 STAND_INS: Mapping[str, Script] = {}
 ADVICE = """Before you change anything or answer, list the rules of the policy that apply, check
 that you have all the information they ask for, and verify that the change keeps each of them."""
@@ -182,6 +206,7 @@ def why_not(task: Any, environment: Any, then: Sequence[str] | None) -> str:
 @click.argument("domain", default="airline")
 def main(domain: str) -> None:
     """Print the cases of a domain, one a line, for `think-agent eval`."""
+    logger.disable("tau2")
     tasks = tasks_of(domain)
     environment = registry.get_env_constructor(domain)()
     cases = []

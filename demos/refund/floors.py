@@ -20,11 +20,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from demos.refund.offline import Progress, calling, order_numbers
-from demos.refund.shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 from think_agent import Assistant, Request, ToolCall, ToolResult, Turn
 from think_agent.testing.scripted import Script
 from think_agent.turn import Action
+
+from .offline import Progress, calling, order_numbers
+from .shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 
 ALLOWED = re.compile(r"Allowed: (\w+)\.")
 TRY_AGAIN = "once more"  # so ends the error of a tool that works when it is called again

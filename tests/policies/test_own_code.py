@@ -550,3 +550,25 @@ def test_an_unknown_step_is_an_error_of_the_run():
     run = Run(agent(), Transcript([User("Hi")]))
     with pytest.raises(TypeError, match="is no step"):
         list(run.do("a step"))
+
+
+def shape(*required, **properties):
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def test_a_null_is_kept_where_it_is_a_value_and_dropped_where_it_means_left_out():
+    """Models under a strict schema have to write every property."""
+    got = []
+    inner = shape("must", must={"type": ["string", "null"]}, may={"type": "string"})
+    parameters = shape(
+        list={"type": "array", "items": inner},
+        map={"type": "object", "additionalProperties": inner},
+        any={},
+    )
+    ready = Tool(
+        name="act", description="Act.", parameters=parameters, function=lambda **a: got.append(a)
+    )
+    given, left = {"must": None, "may": None}, {"must": None}
+    written = {"list": [given], "map": {"k": given}, "any": given}
+    agent(call("act", **written), tools=[ready]).run("Act.")
+    assert got == [{"list": [left], "map": {"k": left}, "any": given}]

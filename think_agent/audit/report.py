@@ -95,7 +95,7 @@ class Call:
     arguments: Json | str
     verb: str = ""
     text: str | None = None
-    should_continue: bool | None = None
+    should_continue: think.Signal = None
     thought: int | None = None
     how: str | None = None
     behind: str = ""
@@ -362,7 +362,8 @@ class _Builder:
         """A call has its result."""
         if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
-        if call.call.name == THINK_NAME and not result.refused:
+        is_thought = call.call.name == THINK_NAME and not result.refused
+        if is_thought and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
             self._number_of[thought] = call.thought

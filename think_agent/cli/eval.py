@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
@@ -19,19 +18,19 @@ from ..evaluation.page import to_html
 from ..evaluation.report import power
 from ..evaluation.results import MOST_SITTINGS, OtherPlan
 from ..evaluation.scores import VARIED, Setting, named
+from ..outcome import pluralize
 from .audit import write_page
 from .console import STAND_IN
 from .options import (
     Command,
+    Group,
     config_flags,
     file_option,
-    given,
     new_file,
     old_file,
     positive,
     prices_of,
     several,
-    under,
     whole,
 )
 from .screen import Screen, say
@@ -41,8 +40,8 @@ EXIT_CODES = (
     "wrong, 130 stopped: the same command goes on"
 )
 
-arm_option = partial(under("what is compared: each combination of"), type=several)
-run_option = under("runs")
+arm_option = partial(Group("what is compared: each combination of"), type=several)
+run_option = Group("runs")
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -104,7 +103,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    runs = given(ctx, "runs")
+    runs = run_option.given(ctx)
     try:
         evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
         evaluation.try_models()
@@ -119,7 +118,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     if html:
         write_page(html, to_html(evaluation.found(), report))
     if evaluation.missing:
-        say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
+        say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):
         say(
             f"runs that failed are tried again by the same command; after {MOST_SITTINGS} sittings "

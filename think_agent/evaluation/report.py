@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil, inf
 
-from ..audit.words import counted
+from ..outcome import pluralize
 from ..policies import Price
 from ..text import shorten
 from .comparisons import Finding, compare
@@ -77,15 +77,15 @@ def report(
 
 def power(cases: int, trials: int, comparisons: int) -> str:
     """What a run of this size can show: a sentence to read before paying for the run."""
-    size = f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each"
-    with_these = f"with {counted(comparisons, 'comparison')}"
+    size = f"With {pluralize(cases, 'case')} and {pluralize(trials, 'trial')} of each"
+    with_these = f"with {pluralize(comparisons, 'comparison')}"
     if not cases:
         return f"{NOTHING_COMPARED}: {ALL_EASY}."
     at_best = detectable(cases, inf, comparisons)
     if at_best == inf:
         return f"{size} nothing can be found, {with_these}: only more cases help."
-    gain = counted(ceil(100 * detectable(cases, trials, comparisons)), "point")
-    least = counted(ceil(100 * at_best), "point")
+    gain = pluralize(ceil(100 * detectable(cases, trials, comparisons)), "point")
+    least = pluralize(ceil(100 * at_best), "point")
     return (
         f"{size}, a remedy that makes no case worse is found at least two times in three if it "
         f"gains {gain}, {with_these}. More trials bring that to {least} at best; for less than "
@@ -194,7 +194,7 @@ def _of_finding(finding: Finding, names: Names) -> str:
     comparison = finding.comparison
     setting = names[comparison.setting]
     against = names[comparison.against]
-    size = f"{100 * finding.difference:+.0f} points on {counted(finding.cases, 'case')}"
+    size = f"{100 * finding.difference:+.0f} points on {pluralize(finding.cases, 'case')}"
     question = comparison.question
     if question:
         question += " "
@@ -215,7 +215,7 @@ def _of_closed(finding: Finding, names: Names) -> Iterator[str]:
     if if_right is None:
         return
     comparison = finding.comparison
-    closed = counted(finding.closed, "trial")
+    closed = pluralize(finding.closed, "trial")
     low, high = finding.bounds
     p = "" if if_right.p is None else f" (p = {if_right.p:.2g})"
     yield (
@@ -252,7 +252,7 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
     for setting, score in scores.items():
         errors = [result.error for result in score.results if result.error]
         if errors:
-            runs = counted(len(score.results), "run")
+            runs = pluralize(len(score.results), "run")
             yield (
                 f"{names[setting]}: {len(errors)} of {runs} ended in an error, not counted: "
                 f"{shorten(errors[0])}"
@@ -273,7 +273,7 @@ def _of_closed_trials(name: str, score: Score) -> Iterator[str]:
     if len(closed) > MOST_NAMED:
         which.append(f"and {len(closed) - MOST_NAMED} more")
     yield (
-        f"{name}: {len(closed)} of {counted(len(score.results), 'run')} have no outcome, because "
+        f"{name}: {len(closed)} of {pluralize(len(score.results), 'run')} have no outcome, because "
         f"each try failed, and count as not right ({'; '.join(which)}): "
         f"{shorten(closed[0].found[0])}"
     )
@@ -301,14 +301,14 @@ def _of_size(findings: list[Finding], plan: Plan | None) -> str:
         _, high = wilson(n / 2, n)
         points = 100 * high - 50
         return (
-            f"n is {counted(n, 'case')}: a share near one half is known to ± {points:.0f} points."
+            f"n is {pluralize(n, 'case')}: a share near one half is known to ± {points:.0f} points."
         )
     if plan:
         return (
             "Nothing is tested before the plan in the first line of the results file is complete "
-            f"({counted(len(plan.settings), 'setting')}, {counted(plan.trials, 'trial')} of "
-            f"{counted(plan.cases, 'case')}), nor with other settings, trials or cases: for these "
-            "choose another file."
+            f"({pluralize(len(plan.settings), 'setting')}, {pluralize(plan.trials, 'trial')} of "
+            f"{pluralize(plan.cases, 'case')}), nor with other settings, trials or cases: for "
+            "these choose another file."
         )
     if tested:
         return f"{NOTHING_COMPARED}: no case that is not easy has a trial of both settings."

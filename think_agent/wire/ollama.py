@@ -4,7 +4,10 @@ Rule 1: no tool choice is sent: Ollama does not have it. A form does instead (`f
         tools beside it.
 Rule 2: where the model is free to call a tool, no schema is sent: under one it cannot call any.
 Rule 3: nothing is cut silently. `truncate` is false, so a prompt that does not fit is an error.
-        (Servers from before 2025-10 ignore that.)
+        `shift` is false, so a reply stops at the end of the window: by default the server drops the
+        head of the prompt in the middle of a reply. Both are sent in every request: `shift` is set
+        when a model is loaded, and another value loads it again. (Servers from before 2025-10
+        ignore them.)
 Rule 4: content is a text, never null. All else is sent as it was, except what a chat template
         cannot read. `text_hides_calls`: it shows the calls of a message only if that has no text,
         so the text is left out. `short_ids`: it wants ids of nine letters and digits, so they are
@@ -18,12 +21,20 @@ from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from .chat import chat_messages, function_calls
-from .incoming import make_deltas, merge_pieces, read_count, read_stop_reason
+from .incoming import (
+    add_stop_reason,
+    get_or_empty,
+    make_deltas,
+    merge_pieces,
+    read_count,
+    require_key,
+)
 from .outgoing import filled, openai_function
 from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+STREAMED = {"stream": True}
 STOPPED = "none; usually the model has repeated itself"
 REASONS = {
     "stop": "end_turn",
@@ -68,7 +79,9 @@ def to_wire(
             temperature=settings.temperature,
             seed=settings.seed,
         ),
+        stream=False,  # the server's default is true
         truncate=False,
+        shift=False,
         keep_alive=keep_alive,
         think={"off": False}.get(level, level),
         tools=[
@@ -92,31 +105,39 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
     return split
 
 
-def from_wire(response: Json) -> Assistant:
-    """The reply in a response."""
-    message = response["message"]
-    text = message.get("content") or ""
-    calls = function_calls(message)
-    usage = Usage(
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    return response.get("error")
+
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response."""
+    return Usage(
         read_count(response, "prompt_eval_count"),
         read_count(response, "eval_count"),
         read_count(response, "prompt_eval_cached_count"),
     )
+
+
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
+    require_key(response, "message")
+    message = get_or_empty(response, "message", dict)
+    reply = Assistant(
+        get_or_empty(message, "content", str),
+        get_or_empty(message, "thinking", str),
+        function_calls(message),
+        usage=read_usage(response),
+        model=get_or_empty(response, "model", str),
+        native={"role": "assistant", "content": "", **filled(**message)},
+    )
     reason = response.get("done_reason") or "stop"
-    is_empty = not (text.strip() or calls)
-    if is_empty and usage.output_tokens > 1 and reason == "stop":
+    is_empty = not (reply.text.strip() or reply.tool_calls)
+    if is_empty and reply.usage.output_tokens > 1 and reason == "stop":
         reason = "swallowed"
     if not response.get("done"):
         reason = STOPPED
-    return Assistant(
-        text,
-        message.get("thinking") or "",
-        calls,
-        usage=usage,
-        model=response.get("model", ""),
-        native={"role": "assistant", "content": "", **filled(**message)},
-        **read_stop_reason(calls, usage, reason, REASONS),
-    )
+    return add_stop_reason(reply, reason, REASONS)
 
 
 class Fold:
@@ -133,9 +154,10 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._last = event
-        self._pieces.append(event["message"])
+        message = get_or_empty(event, "message", dict)
+        self._pieces.append(filled(**message))
         self.ended = event.get("done", False)
-        part = from_wire(event)
+        part = from_wire({**event, "message": message})
         deltas = make_deltas(part, self._calls)
         self._calls += len(part.tool_calls)
         return deltas
