@@ -296,7 +296,7 @@ def test_a_wrong_argument_is_one_line(path, tmp_path, capsys):
         (["nothing.jsonl"], 2, "there is no such file"),
         ([tmp_path], 2, "there is no such file"),
         ([tmp_path / "junk"], 1, "it cannot be read: 'utf-8' codec"),
-        ([tmp_path / "empty"], 1, "it cannot be read: it is no JSON"),
+        ([tmp_path / "empty"], 1, "neither a transcript of this kit nor one JSON value"),
         ([path, "--html", path / "x.html"], 2, "no file can be written there"),
         ([path, "--html", tmp_path], 2, "no file can be written there"),
         ([path, "--html", path], 2, "another flag has that file"),

@@ -5,9 +5,10 @@ Rule 1: text, page and JSON show one Report, and nothing else. The text has the 
         terminal.
 Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` hides fields in
         every form.
-Rule 3: a log is read whole; if not, the exit code says so.
+Rule 3: the log of another program is read whole, or not at all.
 """
 
+from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import click
 from rich.console import Console
 
 from ..audit import (
-    Log,
     Record,
     Report,
     counts,
@@ -28,6 +28,7 @@ from ..audit import (
     to_json_report,
     words,
 )
+from ..audit.logs import Run
 from ..audit.report import Note, Step, fits
 from ..errors import TranscriptError
 from ..evaluation import tables
@@ -37,11 +38,7 @@ from .options import Command, new_file, old_file, output_option, several, under
 from .screen import Screen, say, write_block
 from .why import explained
 
-EXIT_CODES = (
-    "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, but "
-    "something in the log could not be read"
-)
-MOST_PLACES = 10  # that could not be read, on the screen
+EXIT_CODES = "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong"
 log_option = under("runs of other programs")
 
 
@@ -133,21 +130,14 @@ def command(**options: Any) -> int:
         _show_run(record, options)
         return 0
 
-    log = read_log(path, options["think"])
-    table = _table(log, options)
-    if len(log.runs) == 1:
-        run = log.runs[0]
-        _show_run(Record(run.header, tuple(run.messages), ()), options)
+    runs = read_log(path, options["think"])
+    table = _table(runs, options)
+    if len(runs) == 1:
+        _show_run(Record(runs[0].header, tuple(runs[0].messages), ()), options)
         if not options["json"]:
             tables.show([table], Screen())
     else:
-        _show_table(log, options, table)
-    for place in log.unread[:MOST_PLACES]:
-        say(f"not read: {place}")
-    if len(log.unread) > MOST_PLACES:
-        say(f"not read: {len(log.unread) - MOST_PLACES} more")
-    if log.unread:
-        return 3
+        _show_table(runs, options, table)
     return 0
 
 
@@ -174,11 +164,11 @@ def _show_run(record: Record, options: Json) -> None:
 # The runs of another program.
 
 
-def _table(log: Log, options: Json) -> tables.Section:
+def _table(runs: Sequence[Run], options: Json) -> tables.Section:
     """The table of counts. A pattern that fits nothing in the log is reported: `0 of 0` would say
     nothing. Raises UsageError.
     """
-    tools = sorted(counts.tools_of(log.runs))
+    tools = sorted(counts.tools_of(runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
     for pattern in patterns:
@@ -187,18 +177,18 @@ def _table(log: Log, options: Json) -> tables.Section:
     if patterns and not any(fits(tool, patterns) for tool in tools):
         raise click.UsageError(f"--guarded: {known}")
 
-    return counts.table(log, patterns)
+    return counts.table(runs, patterns)
 
 
-def _show_table(log: Log, options: Json, table: tables.Section) -> None:
+def _show_table(runs: Sequence[Run], options: Json, table: tables.Section) -> None:
     if options["redact"]:
-        raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
+        raise click.UsageError(f"--redact: of {len(runs)} runs there is only the table")
     html = options["html"]
     if html:
-        write_page(html, counts.to_html(table, log.unread))
+        write_page(html, counts.to_html(table))
     if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
-        print(dumps({"counts": counted, "unread": log.unread}))
+        print(dumps({"counts": counted}))
     elif not html:
         tables.show([table], Screen())

@@ -36,7 +36,6 @@ def to_html(results: Results, report: list[Section]) -> str:
         panels=panels(results),
         sentences=sentences.remark.splitlines(),
         tables=tables,
-        unread=[],
     )
 
 
