@@ -204,7 +204,7 @@ class Session:
             Chat(self.agent, self.view, outcome.transcript).explain()
         if self.settings["html"]:
             made = report_of(outcome, self.agent, file)
-            write_page(self.settings["html"], to_html(made))
+            write_page(self.settings["html"], to_html(made, at_steps=self.settings["explain"]))
         return outcome
 
     def greet(self) -> None:

@@ -66,11 +66,11 @@ class Conversation:
         return "stopped"
 
     def summary(self) -> Json:
-        """Its name, its first request in short, and its state. An unreadable file says why."""
+        """Its name, its first request, and its state. An unreadable file says why."""
         try:
             first = next(iter(self.messages), None)
             title = first.text if isinstance(first, User) else ""
-            return {"name": self.path.stem, "title": shorten(title, 60), "state": self.state}
+            return {"name": self.path.stem, "title": shorten(title), "state": self.state}
         except FileError as error:
             return {"name": self.path.stem, "title": str(error), "state": "unreadable"}
 

@@ -6,18 +6,14 @@ const LABELS = {met: "✓ check", missing: "✗ check", end: ""};
 let events = null;   // of the conversation that is open
 let card = null;     // the question that waits in it
 
-function element(name, className, text) {
-  const made = document.createElement(name);
-  made.className = className;
-  made.textContent = text;
+function element(name, className, textContent, ...children) {
+  const made = Object.assign(document.createElement(name), {className, textContent});
+  made.append(...children);
   return made;
 }
 
-function row(name, kind, text) {
-  const made = element(name, kind, "");
-  made.append(element("span", "kind", LABELS[kind] ?? kind), element("span", "text", text));
-  return made;
-}
+const row = (name, kind, text) => element(name, kind, "",
+  element("span", "kind", LABELS[kind] ?? kind), element("span", "text", text));
 
 function show(event) {
   const isAtEnd = innerHeight + scrollY > document.body.scrollHeight - 80;
@@ -57,16 +53,18 @@ function stand({state, problem, card: asked}) {
 }
 
 function ask() {
+  $("card-title").textContent = card.call.id ? `Run ${card.call.name}?` : "Go on?";
   $("remark").textContent = card.remark || (card.call.id ? "" : card.question);
+  $("thought").textContent = card.thought;
   list_arguments(card.received ?? card.call.arguments);
-  $("tool").textContent = card.call.name;
   $("edit").value = JSON.stringify(card.call.arguments, null, 2);
   $("editor").open = $("yes").disabled = false;
   $("editor").hidden = card.as_new || !card.call.id;  // a retry is as it was, or a new one
   $("as-new").hidden = !card.as_new;
   $("yes").textContent = card.as_new ? "The same again" : card.call.id ? "Yes, run it" : "Go on";
   $("reason").value = "";
-  $("card-title").focus();  // and no button: a key that was typed for something else decides nothing
+  $("card-title").focus({preventScroll: true});  // no button: a stray key decides nothing
+  $("card").scrollIntoView({block: "nearest"});
 }
 
 function list_arguments(values) {
@@ -83,12 +81,11 @@ function edited() {
 }
 
 $("edit").oninput = () => {
+  $("yes").disabled = true;
   try {
     list_arguments(edited() ?? card.received ?? card.call.arguments);
     $("yes").disabled = false;
-  } catch {
-    $("yes").disabled = true;
-  }
+  } catch { /* half-written JSON */ }
 };
 
 async function post(path, body) {
@@ -131,16 +128,18 @@ $("stop").onclick = () => post(here("/stop"), {});
 $("go-on").onclick = () => post(here("/resume"), {});
 $("new").onclick = event => { event.preventDefault(); location.hash = ""; $("text").focus(); };
 
+for (const example of document.querySelectorAll("#intro button")) {
+  example.onclick = () => { $("text").value = example.textContent; $("text").focus(); };
+}
+
 async function list() {
   const found = await (await fetch("conversations")).json();
   $("list").replaceChildren(...found.map(({name, title, state}) => {
-    const link = element("a", state, title);
+    const shown = [element("span", "title", title), element("small", "", state)];
+    const link = element("a", state, "", ...shown);
     link.href = `#${name}`;
     if (location.hash === link.hash) link.ariaCurrent = "page";
-    link.append(element("small", "", state));
-    const item = element("li", "", "");
-    item.append(link);
-    return item;
+    return element("li", "", "", link);
   }));
 }
 
@@ -154,11 +153,7 @@ function open() {
   events.onerror = () => { $("status").textContent = "The server does not answer; is it running?"; };
 }
 
-async function start() {
-  const models = await (await fetch("models")).json();
-  $("model").append(...models.map(name => element("option", "", name)));
-  open();
-}
-
+const models = await (await fetch("models")).json();
+$("model").replaceChildren(...models.map(name => element("option", "", name)));
 window.onhashchange = open;
-start();
+open();

@@ -133,7 +133,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(messages, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
+    told += "✓ done pay 1 cents → paid: yes · R-7 approved by --approve always"
     assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
@@ -474,6 +474,35 @@ def test_axe_finds_no_fault(tmp_path, width, dark):
     evaluated = evaluation_page.to_html(results, evaluation_report(results))
     for page in (story, stepwise, evaluated):  # of the second view, all steps at once
         assert browsed(page, script, tmp_path, size, *flags) == []
+
+
+@in_browser
+@pytest.mark.parametrize("at_steps", [True, False])
+def test_one_step_a_screen_without_a_script(tmp_path, at_steps):
+    """Each step has a radio button of one group: a browser gives it the arrow keys."""
+    outcome = refund("ORD-001")
+    explained = explain(None, outcome.transcript)
+    page = to_html(report(outcome.transcript, explained=explained), at_steps=at_steps)
+    script = """
+      const shown = () => [...document.querySelectorAll(".screen, .turn")]
+        .filter(part => part.checkVisibility()).map(part => part.id || "story");
+      const first = shown();
+      document.querySelector("#at-3").click();
+      const third = shown();
+      document.querySelector("#at-0").click();
+      seen([first, third, shown()]);
+    """
+    opened_on = ["screen-1"] if at_steps else ["story"]
+    assert browsed(page, script, tmp_path) == [opened_on, ["screen-3"], ["story"]]
+
+
+def test_a_denial_gets_no_tick_and_what_waits_is_in_the_story():
+    desk = Agent(ScriptedModel(reply), Shop().tools())
+    page = text_in(to_html(report(desk.run("ORD-002").transcript, header=desk.made_of())))
+    assert "deny process_refund ORD-002" in page
+    assert "✓ deny" not in page
+    made = report([User("pay"), ASKS, Paused("Pay?", "c")], header={"tools": [{"name": "pay"}]})
+    assert "… waits pay 1 cents" in text_in(to_html(made))
 
 
 @in_browser

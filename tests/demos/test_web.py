@@ -204,6 +204,32 @@ def test_a_conversation_by_keyboard_alone(desk, chromium):
     page.close()
 
 
+@pytest.mark.parametrize("height", [844, 600])
+def test_on_a_phone_the_question_shows_what_is_asked_and_both_answers(desk, chromium, height):
+    name, card = asked(desk)
+    page = chromium.new_page(viewport={"width": 390, "height": height})
+    page.goto(f"{desk.url}/#{name}")
+    page.wait_for_selector("#card:visible")
+    shown = page.inner_text("#card")
+    parts = [card["call"]["name"], card["thought"], "ORD-004", "If not, why?"]
+    assert [shown.index(part) for part in parts] == sorted(shown.index(part) for part in parts)
+    for selector in ("#card-title", "#yes", "#no"):
+        place = page.locator(selector).bounding_box()
+        assert 0 <= place["y"] <= height - place["height"], selector
+    page.close()
+
+
+def test_the_empty_desk_says_what_it_is_and_its_examples_fill_the_box(desk, chromium):
+    page = chromium.new_page()
+    page.goto(desk.url)
+    page.click("#intro button >> nth=0")
+    assert "ORD-001" in page.input_value("#text")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("li.end")
+    assert page.is_hidden("#intro")
+    page.close()
+
+
 def test_what_is_said_never_becomes_markup(desk, chromium):
     text = "\n".join(map(well_formed, PAYLOADS)) + " ORD-001"
     name = desk.begin(text)

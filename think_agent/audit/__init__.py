@@ -4,7 +4,8 @@ from think_agent.audit import report, to_html
 page = to_html(report(outcome.transcript))
 """
 
-from .explain import Difference, Explained, backtest, explain
+from .backtest import Difference, backtest
+from .explain import Explained, explain
 from .logs import Run, read_log
 from .page import to_html
 from .reading import Record, read

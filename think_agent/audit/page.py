@@ -20,7 +20,7 @@ from ..messages import to_json
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
-from .report import Call, Note, Report, Step, Turn
+from .report import Note, Report, Step, Turn
 
 
 def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
@@ -35,26 +35,9 @@ def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
         yield chapter
 
 
-def verdict(call: Call) -> str:
-    """What became of a decision, in a word: `✓ approve`, or `✗ refused, not run: approve`."""
-    status = words.STATUS[call.status]
-    if not call.verb:
-        return status
-    if call.status == "done":
-        return f"✓ {call.verb}"
-    return f"{status}: {call.verb}"
-
-
-def about(call: Call) -> str:
-    """What a decision is about: its arguments without the verb, on one line."""
-    if not call.arguments:
-        return ""
-    return words.brief(call.arguments, [call.verb])
-
-
-def to_html(report: Report) -> str:
-    """The page of a run."""
-    return rendered("run.html.j2", report=report)
+def to_html(report: Report, *, at_steps: bool = False) -> str:
+    """The page of a run. It opens on the story or, `at_steps`, on its first step."""
+    return rendered("run.html.j2", report=report, at_steps=at_steps)
 
 
 def rendered(file: str, **shown: Any) -> str:
@@ -74,13 +57,11 @@ def _templates() -> Any:
         undefined=StrictUndefined,
     )
     templates.filters |= {
-        "about": about,
         "chapters": chapters,
         "json": _json,
         "json_value": json_value,
         "raw": to_json,
         "shorten": shorten,
-        "verdict": verdict,
     }
     return templates
 

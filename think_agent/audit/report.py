@@ -45,7 +45,8 @@ from ..turn import Action
 from ..turn import Turn as Reading
 from ..wire.json_reading import json_value
 from . import words
-from .explain import Explained, is_request
+from .explain import Explained
+from .planned import is_request
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
@@ -370,6 +371,7 @@ class _Builder:
             self._leave(call)
             if paused and call.call.id == paused.call_id:
                 call.status = "waits"
+                call.decision = True
             elif call.status == "not run" and call.call.name != THINK_NAME:
                 call.events.append(Note(f"{call.call.name}: not run.", kind="warning"))
         self._open = []

@@ -192,7 +192,7 @@ def brief(data: object, known: Collection[object] = ()) -> str:
 
 def _fact(name: str, value: object, known: Collection[object]) -> str:
     if isinstance(value, bool):  # not looked up in `known`, where 1 equals True
-        return name if value else f"{name}: no"
+        return f"{name}: {'yes' if value else 'no'}"
     if value in (None, "", [], {}) or value in known:
         return ""
     if isinstance(value, str):

@@ -154,7 +154,7 @@ def _show_run(record: Record, options: Json) -> None:
         explained=steps,
     )
     if html:
-        write_page(html, to_html(made))
+        write_page(html, to_html(made, at_steps=options["steps"]))
     if options["json"]:
         print(dumps(to_json_report(made)))
     elif options["text"] or not html:

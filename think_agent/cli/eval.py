@@ -22,6 +22,7 @@ from .audit import write_page
 from .console import STAND_IN
 from .options import (
     Command,
+    command_line,
     config_flags,
     file_option,
     given,
@@ -107,7 +108,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     report = evaluation.report(prices)
     tables.show(report, Screen())
     if html:
-        write_page(html, to_html(evaluation.found(), report))
+        write_page(html, to_html(evaluation.found(), report, command_line(ctx)))
     if evaluation.missing:
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 

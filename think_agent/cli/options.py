@@ -14,6 +14,7 @@ flags of the model and of its limits are in `choosing.py`.
 
 import difflib
 import os
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from .screen import say
 PREFIX = "THINK_AGENT"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
+WORDS = "think_agent.words"  # there, too: what was typed
 
 whole = click.IntRange(1)
 whole.name = "whole number"  # as an error calls it
@@ -94,6 +96,7 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = [*args]
         rest = super().parse_args(ctx, args)
         _check_names(ctx)
         _drop_what_is_of_another(ctx)
@@ -112,6 +115,13 @@ class Command(click.Command):
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
         for model, price in prices_of(ctx).items():
             yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
+
+
+def command_line(ctx: Context) -> str:
+    """What was typed, to be shown: without a key that the address of a server may hold."""
+    line = f"{ctx.command_path} {shlex.join(ctx.meta[WORDS])}"
+    address = ctx.params["base_url"]
+    return line.replace(address, shown_address(address)) if address else line
 
 
 def source(ctx: Context, name: str) -> str:

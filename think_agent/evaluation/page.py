@@ -2,6 +2,8 @@
 
 Rule 1: a dot of the picture is a share of the report, with the text of its cell beside it.
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
+Rule 3: the page says at its top which models ran, when, on how much, and by which command. A page
+        that is found again in a year must still say what it is of.
 """
 
 from collections.abc import Iterator
@@ -27,12 +29,14 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(results: Results, report: list[Section]) -> str:
-    """The page of these results; `report` is the report of them."""
+def to_html(results: Results, report: list[Section], command: str = "") -> str:
+    """The page of these results; `report` is the report of them, `command` what made them."""
     *tables, sentences = report
     return rendered(
         "tables.html.j2",
         title="Evaluation",
+        results=results,
+        command=command,
         panels=panels(results),
         sentences=sentences.remark.splitlines(),
         tables=tables,
