@@ -14,10 +14,11 @@ Rule 2: each is right on some cases, because these need nothing else. A model th
 import re
 from collections.abc import Iterator, Mapping
 
-from demos.refund.offline import Progress, calling, order_numbers
 from think_agent import Assistant, Request, ToolCall, ToolResult, Turn
 from think_agent.testing.scripted import Script
 from think_agent.turn import Action
+
+from .offline import Progress, calling, order_numbers
 
 ALLOWED = re.compile(r"Allowed: (\w+)\.")
 

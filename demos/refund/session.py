@@ -14,13 +14,6 @@ from click import Context
 from click.exceptions import Exit
 from rich.text import Text
 
-from demos.refund.checks import checks
-from demos.refund.dialects import speaking
-from demos.refund.offline import LABEL, MANAGER_PRESENT, reply
-from demos.refund.shell import on_lines, quoted
-from demos.refund.shop import INSTRUCTIONS, Shop, dollars
-from demos.refund.sources import Decisions, SourcesView
-from demos.refund.stand_ins import STAND_INS
 from think_agent import (
     Agent,
     AskHuman,
@@ -43,11 +36,19 @@ from think_agent.cli.choosing import chosen_model, limits, named_model
 from think_agent.cli.console import STAND_IN, RunView
 from think_agent.cli.main import exit_code
 from think_agent.cli.screen import Screen, say
+from think_agent.cli.shell import on_lines, quoted
 from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import TranscriptError
 from think_agent.text import sanitize
+
+from .checks import checks
+from .dialects import speaking
+from .offline import LABEL, MANAGER_PRESENT, reply
+from .shop import INSTRUCTIONS, Shop, dollars
+from .sources import Decisions, SourcesView
+from .stand_ins import STAND_INS
 
 EXAMPLES = [
     "I want a refund on order ORD-001",

@@ -5,10 +5,12 @@ Rule 1: an error that a user can cause is one line on stderr that says what to d
 Rule 2: the exit code says how the command ended (`EXIT_CODES`).
 """
 
+import importlib
 import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -18,6 +20,7 @@ from ..errors import FileError, ModelError
 from ..messages import Exit
 from .audit import command as audit
 from .eval import command as evaluate
+from .own_agent import command as own_agent
 from .probe import command as probe
 from .screen import accept_any_text, say
 
@@ -28,10 +31,42 @@ EXIT_CODES = (
 )
 
 
-@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe})
+CLONE = Path(__file__).parents[2]  # if this is one
+
+
+class Commands(click.Group):
+    """The commands. The demo is another package, so it is imported only where it is shown."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), "demo"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "demo":
+            return _demo()
+        return super().get_command(ctx, cmd_name)
+
+
+def _demo() -> click.Command:
+    """The refund desk: of the clone, or else the copy that the wheel has (pyproject.toml). An
+    editable installation has that copy, too, but it is as old as the installation.
+    """
+    package = "think_agent_demos"
+    if (CLONE / "demos" / "refund").is_dir():
+        package = "demos"
+    module = importlib.import_module(f"{package}.refund.__main__")
+    command: click.Command = module.refund
+    return command
+
+
+@click.group(
+    cls=Commands,
+    commands={"audit": audit, "chat": own_agent, "eval": evaluate, "probe": probe},
+)
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
-    """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
+    """Try the demo, talk with your own agent, read what a run did, ask an endpoint what it does,
+    measure whether thinking helps.
+    """
 
 
 def main() -> int:
