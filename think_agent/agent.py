@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import time
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -29,8 +28,9 @@ from functools import partial
 from typing import Generic, Literal, get_args
 
 from . import tools as toolbox
+from .checking import check_choice, read_limit
 from .errors import TranscriptError
-from .loop import AskHuman, CallModel, Policy, Step, plan
+from .loop import AskHuman, Policy, Step, plan
 from .messages import THINK_NAME, Json, Message, User, Verdict
 from .mistakes import noted
 from .model import Model, Request
@@ -39,6 +39,7 @@ from .policies import (
     Forcing,
     Price,
     approval,
+    asking,
     done_when,
     doubt,
     forcing,
@@ -50,10 +51,10 @@ from .policies import (
     text,
 )
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
-from .policies.done_when import CheckFunction, as_checked, checks_by_name
+from .policies.done_when import CheckFunction, as_checked, checks_by_name, describe_missing
 from .policies.validation import validation
 from .policies.yours import yours
-from .running import Decision, Effect, Event, Opening, Perform, Run, RunCheck
+from .running import Decision, Effect, Event, Opening, Perform, Run, RunCheck, Selection
 from .streaming import Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
@@ -136,14 +137,14 @@ class Agent(Generic[Data]):
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
-        _check_choice("force", force, Forcing)
-        _check_choice("silence", silence, Silence)
-        _check_choice("on_tool_error", on_tool_error, OnToolError)
+        check_choice("force", force, get_args(Forcing))
+        check_choice("silence", silence, get_args(Silence))
+        check_choice("on_tool_error", on_tool_error, get_args(OnToolError))
         self.model = model
         self.tools = toolbox.index(tools)
         self.now = now or utc_now
         self._checks = checks_by_name(done_when)
-        self._check_timeout = limits.bound("check_timeout", check_timeout)
+        self._check_timeout = read_limit("check_timeout", check_timeout)
         self._guarded = {name for name in self.tools if self.tools[name].think_first}
         can_give_thoughts = think is not None or carry
         if self._guarded and not can_give_thoughts:
@@ -156,22 +157,23 @@ class Agent(Generic[Data]):
                 instructions = f"{instructions}\n\n{NUMBERED}".strip()
         self.instructions = instructions
         self.think = think
-        self.shown = _shown(think, self.tools.values(), carry)
-        self.keep_turns = limits.bound("keep_turns", keep_turns)
+        self.shown = _show_tools(think, self.tools.values(), carry)
+        self.keep_turns = read_limit("keep_turns", keep_turns)
         self.limits = limits.Limits(
             model=model.model,
             prices=prices or {},
-            model_calls=limits.bound("max_model_calls", max_model_calls),
-            actions=limits.bound("max_actions", max_actions),
-            seconds=limits.bound("max_seconds", max_seconds),
-            tokens=limits.bound("max_tokens", max_tokens),
-            cost=limits.bound("max_cost", max_cost),
-            thoughts=limits.bound("max_thoughts_in_a_row", max_thoughts_in_a_row),
+            model_calls=read_limit("max_model_calls", max_model_calls),
+            actions=read_limit("max_actions", max_actions),
+            seconds=read_limit("max_seconds", max_seconds),
+            tokens=read_limit("max_tokens", max_tokens),
+            cost=read_limit("max_cost", max_cost),
+            thoughts=read_limit("max_thoughts_in_a_row", max_thoughts_in_a_row),
+            describe_missing=describe_missing,
         )
         self._can_signal = think is not None and has_signal(think)
         if force == "always" and not self._can_signal:
             raise ValueError("force='always' needs think=THINK: its signal is the only way out")
-        self._max_chars = limits.bound("max_result_chars", max_result_chars)
+        self._max_chars = read_limit("max_result_chars", max_result_chars)
         self._approve = approve
         self._force = force
         self._silence = silence
@@ -196,28 +198,30 @@ class Agent(Generic[Data]):
             # Is the turn really over, is it true that all is done, and does the answer fit?
             None if self.answer else keep_answer,
             None if self._silence == "accept" else confirms,
-            done_when.done_when(names),
+            done_when.done_when(names) if names else None,
             self.answer.ask_for_answer if self.answer else None,
             patience.ask_for_format,  # a reply that cannot be read is not judged
-            forcing.force(self._force if can_think else "never"),
+            forcing.force(self._force) if can_think else None,
             gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
             forcing.stop_asking,  # if force is ignored, the two before it must not force any more
             patience.fail_fast if self._on_tool_error == "fail_fast" else None,
             patience.patience(self._patience, ask=can_ask),
             repeats.no_repeats(tools, self._max_repeats),
-            None if can_ask else text.text(tools),
+            None if can_ask else text.refuse_text(tools),
             validation(tools),  # your own policies see only calls that fit
             *[yours(policy, tools) for policy in (*self._policies, *more)],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
-            done_when.check_at_limit(names),
+            done_when.check_at_limit(names) if names else None,
             self.limits.bound_step,
             self.answer.ask_for_form if self.answer else None,
-            approval.as_decided(tools),  # the next two judge the arguments that will run
+            asking.as_decided(tools),  # the next ones judge the arguments that will run
             doubt.doubt(tools, ask=can_ask),  # has it been tried? Then the first try is repeated
+            text.ask_about_text(tools) if can_ask else None,
             approval.approval(tools),  # last, so that the approved call is the one that runs
-            approval.declined,  # from here on policies only end a turn
+            asking.refuse_denied,
+            asking.declined,  # from here on policies only end a turn
             self.limits.name_limit,
-            None if can_ask else approval.pause_for_a_person,
+            None if can_ask else asking.pause_for_a_person,
         ]
         return [policy for policy in listed if policy]
 
@@ -231,13 +235,13 @@ class Agent(Generic[Data]):
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        return _last(self._opened(transcript, _spoken(text)), on_event)
+        return _run_to_end(self._open_run(transcript, _read_request(text)), on_event)
 
     async def arun(
         self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        return await _alast(await self._aopened(transcript, _spoken(text)), on_event)
+        return await _arun_to_end(await self._aopen_run(transcript, _read_request(text)), on_event)
 
     def resume(
         self,
@@ -252,7 +256,7 @@ class Agent(Generic[Data]):
         it, and without `approve=`, the question stays open. Raises TranscriptError if `verdict` is
         about another call, or no question waits.
         """
-        return _last(self._opened(transcript, verdict), on_event)
+        return _run_to_end(self._open_run(transcript, verdict), on_event)
 
     async def aresume(
         self,
@@ -262,11 +266,11 @@ class Agent(Generic[Data]):
         on_event: OnEvent = None,
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        return await _alast(await self._aopened(transcript, verdict), on_event)
+        return await _arun_to_end(await self._aopen_run(transcript, verdict), on_event)
 
     def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        run = self._opened(transcript, _spoken(text))
+        run = self._open_run(transcript, _read_request(text))
         with run, closing(run.events(streamed=True)) as events:
             yield from events
 
@@ -276,7 +280,7 @@ class Agent(Generic[Data]):
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        with await self._aopened(transcript, _spoken(text)) as run:
+        with await self._aopen_run(transcript, _read_request(text)) as run:
             async with aclosing(run.aevents(streamed=True)) as events:
                 async for event in events:
                     yield event
@@ -289,20 +293,12 @@ class Agent(Generic[Data]):
         """A new idempotency key. An engine that records steps overrides this."""
         return os.urandom(16).hex()
 
-    def request(self, step: CallModel, turn: Turn) -> Request:
-        """What the model is asked for this step."""
+    def select_messages(self, turn: Turn) -> Selection:
+        """The messages that a request shows, and those before them that it leaves out."""
         shown = turn.history.recent(self.keep_turns)
-        left_out = tuple(turn.history.spoken[: -len(shown)])
-        return Request(
-            with_numbers(shown, turn),
-            self.shown,
-            tool_choice=step.tool_choice,
-            system=self.instructions,
-            output_schema=step.output_schema,
-            deadline=time.monotonic() + step.seconds,
-            max_output_tokens=step.max_output_tokens,
-            left_out=left_out,
-        )
+        left_out = turn.history.spoken[: len(turn.history.spoken) - len(shown)]
+        shown = with_numbers(shown, turn)
+        return shown, left_out
 
     def stamp(self, message: Message, turn: Turn) -> Message:
         """A message as it is recorded, with the time."""
@@ -327,7 +323,7 @@ class Agent(Generic[Data]):
             case Request():
                 yield self.model.complete(effect)
             case Perform() | RunCheck():
-                yield from self._came(effect, settle(*self._work(effect)))
+                yield from self._make_events(effect, settle(*self._prepare(effect)))
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
@@ -346,8 +342,9 @@ class Agent(Generic[Data]):
             case Request():
                 yield await self.model.acomplete(effect)
             case Perform() | RunCheck():
-                for came in self._came(effect, await asettle(*self._work(effect))):
-                    yield came
+                settled = await asettle(*self._prepare(effect))
+                for made in self._make_events(effect, settled):
+                    yield made
             case AskHuman():
                 assert self._approve
                 answer = self._approve(effect)
@@ -355,13 +352,13 @@ class Agent(Generic[Data]):
                     answer = await answer
                 yield effect.answered(answer)
 
-    def _work(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
+    def _prepare(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to be run, and how many seconds it may take."""
         if isinstance(effect, RunCheck):
             return partial(self._checks[effect.name], effect.turn), self._check_timeout
         return toolbox.bound(self.tools, effect.call, effect.key, effect.fitted)
 
-    def _came(self, effect: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
+    def _make_events(self, effect: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """What came of it. If a tool raised, the model and the author of the tool read that."""
         if isinstance(effect, RunCheck):
             yield as_checked(effect.name, settled, self._check_timeout, at_limit=effect.at_limit)
@@ -375,17 +372,17 @@ class Agent(Generic[Data]):
         if self._on_tool_error == "raise":
             raise error
 
-    async def _aopened(self, transcript: Saved | None, opening: Opening) -> Run:
+    async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
             import asyncio
 
             # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
-            transcript = await asyncio.to_thread(self._file, transcript, opening)
-        return self._opened(transcript, opening)
+            transcript = await asyncio.to_thread(self._open_file, transcript, opening)
+        return self._open_run(transcript, opening)
 
-    def _opened(self, transcript: Saved | None, opening: Opening) -> Run:
+    def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            transcript = self._file(transcript, opening)
+            transcript = self._open_file(transcript, opening)
         elif not isinstance(transcript, Transcript):
             messages = list(transcript or ())
             for message in messages:
@@ -395,7 +392,7 @@ class Agent(Generic[Data]):
             transcript = Transcript(messages)
         return Run(self, transcript, opening)
 
-    def _file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
+    def _open_file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
         resumes = not isinstance(opening, User)
         if resumes and not os.path.exists(path):  # a mistyped path makes no file
             raise TranscriptError(f"{path}: there is no such file; nothing to resume")
@@ -429,23 +426,18 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
     if approve is not None and not callable(approve):
         raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
-    if think is not None and getattr(think, "name", "") != THINK_NAME:
+    is_think = isinstance(think, Tool) and think.name == THINK_NAME
+    if think is not None and not is_think:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
-def _check_choice(name: str, value: str, kind: object) -> None:
-    choices = get_args(kind)
-    if value not in choices:
-        raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
-
-
-def _spoken(text: str) -> User:
+def _read_request(text: str) -> User:
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is no text; pass what the person said")
     return User(well_formed(text))
 
 
-def _last(run: Run, on_event: OnEvent) -> Outcome:
+def _run_to_end(run: Run, on_event: OnEvent) -> Outcome:
     with run, closing(run.events(streamed=on_event is not None)) as events:
         for event in events:
             if on_event:
@@ -454,7 +446,7 @@ def _last(run: Run, on_event: OnEvent) -> Outcome:
     return event
 
 
-async def _alast(run: Run, on_event: OnEvent) -> Outcome:
+async def _arun_to_end(run: Run, on_event: OnEvent) -> Outcome:
     with run:
         async with aclosing(run.aevents(streamed=on_event is not None)) as events:
             async for event in events:
@@ -471,7 +463,7 @@ def _watch(on_event: Callable[[Event], object], event: Event) -> None:
         raise TypeError("on_event= is async: pass a plain function, or use `agent.astream(...)`")
 
 
-def _shown(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool, ...]:
+def _show_tools(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool, ...]:
     """The tools as the model sees them, `think` first."""
     shown = []
     if think is not None:

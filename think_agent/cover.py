@@ -18,14 +18,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .messages import (
-    THINK_NAME,
-    Assistant,
-    Force,
-    Message,
-    ToolCall,
-    ToolResult,
-)
+from .history import OpenCall
+from .messages import THINK_NAME, Assistant, Force, Message, ToolCall, ToolResult
 from .text import is_blank
 from .think import carried, should_continue, thought
 
@@ -58,18 +52,13 @@ class Cover:
     refused: bool = False  # the gate refused a call of this reply
     reply: Assistant | None = None
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case Assistant():
                 self._begin_reply(message)
-            case ToolResult() if call and call.name == THINK_NAME:
-                if not message.is_error:
-                    self._add_thought(call)
-            case ToolResult() if call:
-                if carried(call):
-                    self.thoughts.append(Thought(carried(call), "carried"))
-                self._add_result(message, call)
+            case ToolResult() if about:
+                self._end_call(message, about.call)
 
     def of(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
         """The thought that covers `call`, the next one. If `guarded` is given, all tools that were
@@ -92,6 +81,14 @@ class Cover:
         self.acted = False
         self.called = set()
         self.refused = False
+
+    def _end_call(self, result: ToolResult, call: ToolCall) -> None:
+        if call.name != THINK_NAME:
+            if carried(call):
+                self.thoughts.append(Thought(carried(call), "carried"))
+            self._add_result(result, call)
+        elif not result.is_error:
+            self._add_thought(call)
 
     def _add_thought(self, call: ToolCall) -> None:
         assert self.reply

@@ -1,51 +1,76 @@
 """History: the facts of a whole conversation, over all of its turns.
 
-Rule 1: a fact that one policy reads is in the file of that policy, as a Fold: a class with a method
-        `add`. `history.read(Doubts)` gives one that was fed every message of the conversation,
-        `turn.read(Misses)` one that was fed those of the turn. It is made when it is first read,
-        and then kept up to date.
-Rule 2: so a fold reads messages and nothing else, and nobody but its policy needs to know it.
+Rule 1: A fact that only one policy needs is in that policy's file, as an accumulator: a class with
+        an `add` method. `history.read(Doubts)` has read every message of the conversation,
+        `turn.read(Misses)` every message of the turn. It is made on the first read, and kept up to
+        date from then on.
+Rule 2: An accumulator reads messages and nothing else. Only its policy needs to know it.
 """
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from .messages import Assistant, Message, Spoken, ToolCall
+from .messages import Assistant, Message, Spoken, Started, ToolCall, Verdict
 
 MOST_IGNORED = 2  # tool choices in a row; after that, no more are asked of this host
 
 
-class Fold(Protocol):
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call that has no result yet. `notes`: its starts and a person's decisions so far."""
+
+    call: ToolCall
+    notes: tuple[Started | Verdict, ...] = ()
+
+    @property
+    def started(self) -> Started | None:
+        """Its last start."""
+        return next((note for note in reversed(self.notes) if isinstance(note, Started)), None)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The last decision about it."""
+        return next((note for note in reversed(self.notes) if isinstance(note, Verdict)), None)
+
+    @property
+    def unused_verdict(self) -> Verdict | None:
+        """The last decision about it, if the call has not been started since."""
+        if self.notes and isinstance(self.notes[-1], Verdict):
+            return self.notes[-1]
+        return None
+
+
+class Accumulator(Protocol):
     """Facts that are read message by message."""
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message. `about`: the call it belongs to, as it was before the message."""
 
 
-F = TypeVar("F", bound=Fold)
+A = TypeVar("A", bound=Accumulator)
 
 
 @dataclass
 class Log:
-    """Messages, each with the call that it is about, and the folds that read them."""
+    """Messages, each with the call it belongs to, and the accumulators that read them."""
 
-    entries: list[tuple[Message, ToolCall | None]] = field(default_factory=list)
-    folds: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
+    entries: list[tuple[Message, OpenCall | None]] = field(default_factory=list)
+    accumulators: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Add the next message, and show it to all folds."""
-        self.entries.append((message, call))
-        for fold in tuple(self.folds.values()):  # a check in a thread may read a new one
-            fold.add(message, call)
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Add the next message, and pass it to every accumulator."""
+        self.entries.append((message, about))
+        for accumulator in tuple(self.accumulators.values()):  # a check's thread may add one
+            accumulator.add(message, about)
 
-    def read(self, kind: type[F]) -> F:
-        """The fold of this kind, after all messages so far."""
-        if kind not in self.folds:
-            fold = kind()
-            for message, call in self.entries:
-                fold.add(message, call)
-            self.folds[kind] = fold
-        found: F = self.folds[kind]
+    def read(self, kind: type[A]) -> A:
+        """The accumulator of this kind, after all messages so far."""
+        if kind not in self.accumulators:
+            accumulator = kind()
+            for message, about in self.entries:
+                accumulator.add(message, about)
+            self.accumulators[kind] = accumulator
+        found: A = self.accumulators[kind]
         return found
 
 
@@ -61,8 +86,8 @@ class History:
     ignored_by: str = ""  # the host that had accepted these choices
     signed: int = 0  # the number of the first turn with a signed reply; 0 if there is none
 
-    def read(self, kind: type[F]) -> F:
-        """Facts of the whole conversation that one policy reads (rule 1)."""
+    def read(self, kind: type[A]) -> A:
+        """Facts of the whole conversation that one policy needs (rule 1)."""
         return self.log.read(kind)
 
     def count_ignored(self, reply: Assistant) -> None:

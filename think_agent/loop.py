@@ -31,34 +31,55 @@ from .messages import (
     Verdict,
 )
 from .schema import Fitted, dumped
-from .text import well_formed
+from .text import canonical, well_formed
+from .think import bare
 from .turn import Turn
 
 
 @dataclass(frozen=True)
-class CallModel:
-    """Ask the model. `say` is a message from the kit, which goes into the transcript first. The
-    other three are bounds of the reply (`Request`): at most so many tokens and seconds, and a
-    schema. The transcript decides these, so they are not compared.
+class Bounds:
+    """What a reply may use, and the form it must have (`Request`): at most so many tokens and
+    seconds, and a JSON schema.
     """
+
+    max_output_tokens: int | None = None
+    output_schema: Json | None = field(default=None, hash=False, repr=False)
+    # Not compared: a pause isn't counted, so after a resume there is more time left.
+    seconds: float = field(default=inf, compare=False)
+
+
+@dataclass(frozen=True)
+class CallModel:
+    """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
 
     tool_choice: ToolChoice = "auto"
     say: User | None = None
-    max_output_tokens: int | None = field(default=None, compare=False)
-    seconds: float = field(default=inf, compare=False)
-    output_schema: Json | None = field(default=None, compare=False, repr=False)
+    bounds: Bounds = Bounds()
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The arguments of a call, validated: `values` has them in the types of its tool."""
+    """Validated arguments, and the call from which they were made.
 
-    call: ToolCall
+    `values`: the arguments in the types of the tool. `written`: the tool's name and the arguments
+    as text, so that no later change of the call, not even one in place, goes unnoticed.
+    """
+
     values: Fitted
+    written: str
+
+    @classmethod
+    def of(cls, call: ToolCall, values: Fitted) -> "Fit":
+        """The bond between a call and its validated arguments."""
+        return cls(values, _written(call))
 
     def is_of(self, call: ToolCall) -> bool:
-        """Is this what `call` says? Not if somebody has put other arguments into it."""
-        return call.name == self.call.name and call.arguments is self.call.arguments
+        """Were the values made from these very arguments? A carried thought isn't one of them."""
+        return _written(call) == self.written
+
+
+def _written(call: ToolCall) -> str:
+    return canonical([call.name, bare(call).arguments])
 
 
 @dataclass(frozen=True)
@@ -76,9 +97,9 @@ class Tried:
 @dataclass(frozen=True)
 class CallTool:
     """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. `fit`: the arguments, validated (read them as `fitted`). `tried`: what is known of earlier
+    runs. `fit`: the validated arguments (read them as `fitted`). `tried`: what is known of earlier
     tries. `remark`: what the model reads with the result, such as why other arguments ran than it
-    wrote. The transcript decides these three, so they are not compared.
+    wrote. These three follow from the call and the transcript, so they are not compared.
     """
 
     call: ToolCall
@@ -89,7 +110,7 @@ class CallTool:
     @property
     def fitted(self) -> Fitted | None:
         """The arguments in the types of the tool, with which its function will be called. None if
-        nobody has validated them as they are now.
+        they were not validated as they are now.
         """
         if self.fit is None or not self.fit.is_of(self.call):
             return None

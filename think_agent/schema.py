@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
 import pydantic
@@ -118,39 +118,50 @@ def transformed(schema: Json, change: Change, *, recursive: Json | None = None) 
     """`schema` without references, and with `change` applied to every schema in it, the inner ones
     first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
     """
+    inlined: Json = _Walk(schema, change, recursive).transform(schema, ())
+    return inlined
 
-    def walk(node: Any, inside: tuple[str, ...]) -> Any:
+
+@dataclass(frozen=True)
+class _Walk:
+    """A walk through `schema`. `inside`: the references that lead to the present place."""
+
+    schema: Json
+    change: Change
+    recursive: Json | None
+
+    def transform(self, node: Any, inside: tuple[str, ...]) -> Any:
         if not isinstance(node, dict):  # `true`: anything
             return {}
         if "$ref" in node:
-            return follow(node, inside)
+            return self._follow(node, inside)
         kept: Json = {}
         for key, value in node.items():
-            if key in BY_NAME:
-                kept[key] = {name: walk(item, inside) for name, item in value.items()}
-            elif key in SEVERAL:
-                kept[key] = [walk(item, inside) for item in value]
-            elif key in SINGLE and not isinstance(value, bool):
-                kept[key] = walk(value, inside)
-            elif key != "$defs":
-                kept[key] = value
-        return change(kept)
+            if key != "$defs":
+                kept[key] = self._transform_keyword(key, value, inside)
+        return self.change(kept)
 
-    def follow(node: Json, inside: tuple[str, ...]) -> Any:
+    def _transform_keyword(self, key: str, value: Any, inside: tuple[str, ...]) -> Any:
+        if key in BY_NAME:
+            return {name: self.transform(item, inside) for name, item in value.items()}
+        if key in SEVERAL:
+            return [self.transform(item, inside) for item in value]
+        if key in SINGLE and not isinstance(value, bool):
+            return self.transform(value, inside)
+        return value
+
+    def _follow(self, node: Json, inside: tuple[str, ...]) -> Any:
         beside = dict(node)
         ref = beside.pop("$ref")  # such as `#/$defs/Address`
         if ref in inside:
-            if recursive is None:
+            if self.recursive is None:
                 kind = ref.rpartition("/")[2]
                 raise TypeError(f"the type {kind} is recursive; pass it as JSON text")
-            return recursive
-        found = schema
+            return self.recursive
+        found = self.schema
         for key in ref.split("/")[1:]:
             found = found[key]
-        return walk(found | beside, (*inside, ref))
-
-    inlined: Json = walk(schema, ())
-    return inlined
+        return self.transform(found | beside, (*inside, ref))
 
 
 def _without_title(node: Json) -> Json:

@@ -8,6 +8,7 @@ Rule 2: text from outside comes in only through `well_formed`. It replaces lone 
 
 import json
 
+FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"  # with the language after the opening fence
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
 
 
@@ -50,6 +51,19 @@ def well_formed(text: str, lone: str = "replace") -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", lone)
     return text
+
+
+def remove_fence(text: str) -> str:
+    """A text without the whitespace around it, and without one code fence around all of it. (The
+    end of the fence may be missing: some servers take it for a stop word.)
+    """
+    import re  # late: few runs need it
+
+    body = text.strip()
+    fenced = re.fullmatch(FENCED, body, re.DOTALL)
+    if fenced:
+        return fenced[1].strip()
+    return body
 
 
 json_text = json.JSONEncoder(ensure_ascii=False).encode

@@ -11,7 +11,7 @@ Rule 1: a Turn holds only facts that were read from the transcript. `add`, messa
         the same Turn as `of`. (One exception: `restart_clock`.)
 Rule 2: the loop, the policies, the audit, telemetry and the evaluation take their facts from here.
 Rule 3: `history` lasts for the whole conversation, all else until a person speaks. A fact that only
-        one policy reads is in the file of that policy: `turn.read(Misses)`.
+        one policy needs is in that policy's file: `turn.read(Misses)`.
 Rule 4: `add` costs the same, however long the transcript is.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from .cover import Cover, How, Thought
-from .history import F, History, Log
+from .history import A, History, Log, OpenCall
 from .messages import (
     THINK_NAME,
     Assistant,
@@ -71,9 +71,8 @@ class Turn:
     ended: Ended | None = None
     paused: Paused | None = None  # the run waits for a person
 
-    # What was said about the next call.
-    started: Started | None = None  # its last start
-    verdict: Verdict | None = None  # the last decision about it
+    # The starts of the next call and a person's decisions about it, in order.
+    notes: tuple[Started | Verdict, ...] = ()
 
     # What was done in it.
     replies: list[Assistant] = field(default_factory=list)
@@ -113,21 +112,16 @@ class Turn:
             self._begin(message)
         self.ended = None
         self.paused = None
-        call = self._take_call(message)
-        self.cover.add(message, call)
-        self.log.add(message, call)
-        self.history.log.add(message, call)
+        about = self._take_call(message)
+        for reader in (self.cover, self.log, self.history.log):
+            reader.add(message, about)
+        if about:
+            self._add_to_call(message, about)
         match message:
             case User(kind=kind) if kind != "person":
                 self.asked[kind] += 1
             case Assistant():
                 self._add_reply(message)
-            case ToolResult() if call:
-                self._add_result(message, call)
-            case Started() if call:
-                self.started = message
-            case Verdict() if call:
-                self.verdict = message
             case Ended():
                 self.ended = message
             case Paused():
@@ -137,6 +131,23 @@ class Turn:
             self.last = message
         if message.at:
             self._add_time(message, message.at)
+
+    @property
+    def open_call(self) -> OpenCall | None:
+        """The next call, with what was recorded about it; None if every call has its result."""
+        if not self.pending:
+            return None
+        return OpenCall(self.pending[0], self.notes)
+
+    @property
+    def started(self) -> Started | None:
+        """The last start of the next call."""
+        return self.open_call.started if self.open_call else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The last decision about the next call."""
+        return self.open_call.verdict if self.open_call else None
 
     @property
     def thoughts(self) -> list[Thought]:
@@ -209,8 +220,8 @@ class Turn:
         """
         return self.cover.of(call, guarded)
 
-    def read(self, kind: type[F]) -> F:
-        """Facts of the turn that one policy reads, such as `turn.read(Misses)` (`history.py`)."""
+    def read(self, kind: type[A]) -> A:
+        """Facts of the turn that one policy needs, such as `turn.read(Misses)` (`history.py`)."""
         return self.log.read(kind)
 
     def _begin(self, request: User) -> None:
@@ -220,17 +231,27 @@ class Turn:
         self.history.starts.append(len(self.history.spoken))
         vars(self).update(vars(Turn(self.history, request)))
 
-    def _take_call(self, message: Message) -> ToolCall | None:
+    def _take_call(self, message: Message) -> OpenCall | None:
         """The call that a message is about: a result answers it, a start or a verdict precedes it.
         A result takes it out of `pending`.
         """
         match message:
             case ToolResult():
-                return take_answered(self.pending, message)
+                call = take_answered(self.pending, message)
+                if call:
+                    return OpenCall(call, self.notes)
             case Started(call_id=id) | Verdict(call_id=id):
                 if self.pending and self.pending[0].id == id:
-                    return self.pending[0]
+                    return self.open_call
         return None
+
+    def _add_to_call(self, message: Message, about: OpenCall) -> None:
+        """Read a message about a call: a start, a decision or its result."""
+        match message:
+            case ToolResult():
+                self._add_result(message, about.call)
+            case Started() | Verdict():
+                self.notes = (*self.notes, message)
 
     def _add_reply(self, reply: Assistant) -> None:
         self.reply = reply
@@ -238,7 +259,7 @@ class Turn:
         if isinstance(self.last, User):
             self.reply_to = self.last
         self.pending = deque(reply.tool_calls)
-        self._begin_call()
+        self.notes = ()
         self.refused = False
         self.replies.append(reply)
         self.usage += reply.usage
@@ -250,11 +271,6 @@ class Turn:
         history.count_ignored(reply)
         if reply.signed and not history.signed:
             history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
-
-    def _begin_call(self) -> None:
-        """Nothing was said about the next call yet."""
-        self.started = None
-        self.verdict = None
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
@@ -270,7 +286,7 @@ class Turn:
             self._add_tool_result(result, call)
         elif not result.is_error:
             self.signal = should_continue(call)
-        self._begin_call()
+        self.notes = ()
         if result.refused:
             self.refused = True
         if self.refused:  # the model has not read the refusal yet

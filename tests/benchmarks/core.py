@@ -55,7 +55,7 @@ def marginal(places: tuple[int, ...]) -> dict[int, tuple[float, float]]:
     """CPU seconds of a model call at each place of one turn, and of the copy of the history alone
     that its request takes.
     """
-    events = busy_agent(by_turns)._opened(None, User("Pay them all.")).events()
+    events = busy_agent(by_turns)._open_run(None, User("Pay them all.")).events()
     spoken: list[Message] = []
     done, found = 0, {}
     for place in places:

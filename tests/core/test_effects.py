@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.agents import of_kind
 from think_agent import Agent, Request, ScriptedModel, tool
-from think_agent.loop import AskHuman, CallModel, CallTool, Refuse
+from think_agent.loop import AskHuman, Bounds, CallModel, CallTool, Refuse
 from think_agent.messages import (
     Assistant,
     Started,
@@ -85,7 +85,7 @@ def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
     [refused] = asked(agent, Refuse(ONE, "gate", "not run."), one)
     assert (refused.refused, refused.content) == ("gate", "error: not run.")
     say = User("No more.", kind="limit")
-    step = CallModel("none", say=say, max_output_tokens=1_000)
+    step = CallModel("none", say=say, bounds=Bounds(max_output_tokens=1_000))
     said, request, *_ = asked(agent, step, BOTH, came=Assistant("Bye."))
     assert (said, request.messages) == (say, (ASK, BOTH, say))
     assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)

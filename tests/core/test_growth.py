@@ -21,7 +21,7 @@ from think_agent.transcript import TranscriptFile
 @pytest.mark.parametrize("force", ["first", "always"])
 def test_a_step_costs_the_same_at_20_and_at_1000_messages(force):
     """Planned, carried out and recorded, with all limits set and guarded tools."""
-    events = busy_agent(force=force)._opened(None, User("Pay them all.")).events()
+    events = busy_agent(force=force)._open_run(None, User("Pay them all.")).events()
     messages = len(replied(events, 6))
     assert 15 <= messages <= 30
     with counted() as early:
@@ -48,7 +48,7 @@ def test_planning_costs_the_same_in_the_first_and_in_the_hundredth_turn():
 
 
 def test_reading_a_transcript_is_linear():
-    events = busy_agent()._opened(None, User("Pay.")).events()
+    events = busy_agent()._open_run(None, User("Pay.")).events()
     events = (event for event in events if isinstance(event, MESSAGES))
     messages = list(islice(events, 1000))
     assert grows_evenly(lambda size: Turn.of(messages[:size]), 100, 1000)

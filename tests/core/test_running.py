@@ -34,7 +34,7 @@ def agent(*replies, **more) -> Agent:
 
 def bound(agent: Agent, step: CallModel, *messages) -> int | None:
     bounded = agent.limits.bound_step(step, Turn.of(messages))
-    return bounded.max_output_tokens
+    return bounded.bounds.max_output_tokens
 
 
 LEAVES = think("Done.", should_continue=False)

@@ -382,9 +382,9 @@ def test_a_run_that_is_cancelled_while_its_file_is_opened_frees_it(tmp_path):
     is_open, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Agent):
-        def _file(self, path, said):
+        def _open_file(self, path, opening):
             """In its thread, where the file is opened, this is slow."""
-            file = super()._file(path, said)
+            file = super()._open_file(path, opening)
             is_open.set()
             may_go_on.wait(60)
             return file

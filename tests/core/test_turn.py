@@ -10,7 +10,7 @@ from tests.support.turns import transcripts
 from think_agent import Assistant, ToolCall, ToolResult, Turn, User
 from think_agent.history import History
 from think_agent.policies.answer import Sources
-from think_agent.policies.approval import Decisions
+from think_agent.policies.asking import Decisions
 from think_agent.policies.done_when import Checks
 from think_agent.policies.doubt import Doubts
 from think_agent.policies.forcing import Needs
@@ -54,6 +54,8 @@ def facts(turn: Turn) -> dict[str, object]:
         "history",
         "cover",
         "log",
+        "notes",
+        "open_call",
     }
     values = {name: getattr(turn, name) for name in names}
     values |= {name: getattr(turn.history, name) for name in vars(History()) if name != "log"}
@@ -62,7 +64,7 @@ def facts(turn: Turn) -> dict[str, object]:
     values |= {
         "doubts": doubts.calls,
         "running": doubts.last_started,
-        "unused_verdict": doubts.unused,
+        "unused_verdict": turn.open_call and turn.open_call.unused_verdict,
         "sources": turn.history.read(Sources).numbers,
         "edits": decisions.edits,
         "stop": decisions.stop,

@@ -533,32 +533,41 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
         done = {made.at: made for made in turn.answered if made.is_action}
         for place, message in enumerate(turn.said):
             before = Reading(turn.said[:place], ())
-            said = before.notes
             if isinstance(message, Started) and before.open:
-                call = before.open[0].call
-                if message.call_id != call.id:
+                if message.call_id != before.open[0].call.id:
                     continue
-                is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
-                about = [one for one in found if one.is_about(call, message.same)]
-                if is_new or not about:
-                    ran = as_started(message, said, call)
-                    about = [Tried(call.name, ran, bare(call), message.key, message.same)]
-                    found += about
-                running = about[-1]
+                running = first_try(message, before, found)
                 running.starts += 1
                 running.turn = number
-            if place not in done or running is None or message.in_doubt:
-                continue
-            if not of_type(Started, said):
-                continue
-            if not message.is_error:
-                running.starts = 0
-            elif message.refused in ("", "invalid"):
-                running.starts -= 1
-            if not running.starts:
-                found = [other for other in found if other is not running]
-                running = None
+            if place in done and running is not None and of_type(Started, before.notes):
+                count_result(message, running)
+                if not running.starts:
+                    found = [other for other in found if other is not running]
+                    running = None
     return found, running
+
+
+def first_try(start: Started, before: "Reading", found: list[Tried]) -> Tried:
+    """The call of which this start is a try; a new one is added to `found`."""
+    call = before.open[0].call
+    said = before.notes
+    is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
+    about = [one for one in found if one.is_about(call, start.same)]
+    if about and not is_new:
+        return about[-1]
+    ran = as_started(start, said, call)
+    found.append(Tried(call.name, ran, bare(call), start.key, start.same))
+    return found[-1]
+
+
+def count_result(result: ToolResult, running: Tried) -> None:
+    """How many starts may have happened, after a result."""
+    if result.in_doubt:
+        return
+    if not result.is_error:
+        running.starts = 0
+    elif result.refused in ("", "invalid"):
+        running.starts -= 1
 
 
 def as_started(start: Started, said: Sequence[Started | Verdict], call: ToolCall) -> object:

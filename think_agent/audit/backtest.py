@@ -98,4 +98,4 @@ def _with_arguments(planned: CallTool) -> CallTool:
     arguments = bare(planned.call).arguments
     if isinstance(arguments, str):  # no JSON object
         return planned
-    return replace(planned, fit=Fit(planned.call, arguments))
+    return replace(planned, fit=Fit.of(planned.call, arguments))

@@ -7,12 +7,23 @@ functions look at, the plan differs from the record, and `remark` says so.
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from ..agent import Agent
-from ..loop import AskHuman, CallModel, CallTool, Check, Done, Policy, Refuse, Step, next_step
+from ..loop import (
+    AskHuman,
+    Bounds,
+    CallModel,
+    CallTool,
+    Check,
+    Done,
+    Policy,
+    Refuse,
+    Step,
+    next_step,
+)
 from ..messages import Assistant, Message, Started, User
 from ..policies.doubt import Doubts
-from ..policies.forcing import as_planned
 from ..text import shorten
 from ..think import bare
 from ..tools import signature
@@ -66,13 +77,12 @@ def _explained(step: Recorded, policies: list[Policy]) -> Explained:
     shown = [("next_step", in_words(planned), _reason(planned, turn))]
     passed = []
     for policy in policies:
-        if policy is as_planned:
-            continue
         changed = policy(planned, turn)
-        if changed == planned:
+        text = in_words(changed)
+        if changed == planned and text == in_words(planned):  # seconds are shown, not compared
             passed.append(policy.__name__)
         else:
-            shown.append((policy.__name__, in_words(changed), _purpose(policy)))
+            shown.append((policy.__name__, text, _purpose(policy)))
         planned = changed  # also if it is equal: what policies have found out is not compared
     came = [line for message in step.messages for line in words.lines(message)]
     number = len(turn.history.starts)
@@ -144,8 +154,8 @@ def _purpose(policy: Policy) -> str:
 def in_words(step: Step) -> str:
     """The text for a planned step."""
     match step:
-        case CallModel(choice, say):
-            asked = f"the model is {words.asked(choice)}"
+        case CallModel(choice, say, bounds):
+            asked = f"the model is {words.asked(choice)}{_bounds_in_words(bounds)}"
             if say:
                 return f"{asked}, with a {say.kind} question: {shorten(say.text)}"
             return asked
@@ -159,3 +169,14 @@ def in_words(step: Step) -> str:
             return f"check {', '.join(names)}"
         case Done(exit):
             return f"end ({exit})"
+
+
+def _bounds_in_words(bounds: Bounds) -> str:
+    text = ""
+    if bounds.max_output_tokens is not None:
+        text += f", at most {bounds.max_output_tokens:,} tokens"
+    if bounds.seconds < inf:
+        text += f", within {bounds.seconds:.0f} s"
+    if bounds.output_schema is not None:
+        text += ", in the form of the answer"
+    return text

@@ -29,7 +29,7 @@ from ..messages import (
     User,
     Verdict,
 )
-from ..policies.approval import Decisions
+from ..policies.asking import Decisions
 from ..policies.done_when import Checks
 from ..policies.doubt import Doubts
 from ..running import GO_ON

@@ -21,9 +21,8 @@ import pydantic
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..policies.answer import unfenced
 from ..schema import problems, reduced, transformed
-from ..text import json_text
+from ..text import json_text, remove_fence
 from ..think import should_continue, thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
@@ -160,7 +159,7 @@ class JsonPlan(Written):
         if tools:
             _check_amount(plan, choice, must_act)
         notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
-        is_alone = isinstance(json_value(unfenced(text)), dict)
+        is_alone = isinstance(json_value(remove_fence(text)), dict)
         return Meaning(answer, notes, calls, plan.task_complete, is_alone)
 
     def reader(self, request: Request) -> Reader | None:

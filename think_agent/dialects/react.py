@@ -19,8 +19,7 @@ import re
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..policies.answer import unfenced
-from ..text import json_text
+from ..text import json_text, remove_fence
 from ..think import thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
@@ -109,7 +108,7 @@ def _calls(work: str) -> tuple[list[ToolCall], str]:
         if not re.fullmatch(r"[\w.-]+", name):
             raise ModelMistake(f"{name!r} is not the name of a tool alone")
 
-        given = unfenced(given) or "{}"
+        given = remove_fence(given) or "{}"
         arguments: Json | str = given
         match json_at(given):
             case (dict(value), end):

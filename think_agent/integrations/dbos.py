@@ -111,17 +111,17 @@ class DurableAgent(Agent):
         yield message
         yield from rest  # the error of a tool, too, after it is recorded
 
-    def _opened(self, transcript: Saved | None, opening: Opening) -> Run:
+    def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
         if DBOS.workflow_id is None or in_a_file:
             raise TypeError(ONLY)
         this = copy(self)  # workflows run side by side: each run has its own clock and keys
         this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
         this.now = lambda: this._stamp
-        this._run = super(DurableAgent, this)._opened(transcript, opening)
+        this._run = super(DurableAgent, this)._open_run(transcript, opening)
         return this._run
 
-    async def _aopened(self, transcript: Saved | None, opening: Opening) -> Run:
+    async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         raise TypeError(ONLY)
 
 

@@ -15,7 +15,6 @@ Limitations: a right number under a wrong claim is not seen.
 """
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,17 +23,17 @@ from typing import Annotated, Any
 import pydantic
 import pydantic_core
 
+from ..history import OpenCall
 from ..loop import CallModel, Done, Step
-from ..messages import THINK_NAME, Json, Message, Spoken, ToolCall, ToolResult, User
+from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
 from ..outcome import Outcome
 from ..schema import problems, reduced
-from ..text import json_text, shorten
+from ..text import json_text, remove_fence, shorten
 from ..tools import ModelMistake
 from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
 ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
-FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"
 WRAPPED = "answer"  # the key for an answer that is not an object
 SOURCE = "source"  # the format of a Source in a schema
 NUMBERED = (
@@ -74,9 +73,11 @@ class Sources:
 
     numbers: dict[str, bool] = field(default_factory=dict)
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the conversation. `call`: the call that it is about."""
-        if isinstance(message, ToolResult) and message.number and call and call.name != THINK_NAME:
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the conversation. `about`: the call it belongs to."""
+        if not isinstance(message, ToolResult) or about is None:
+            return
+        if message.number and about.call.name != THINK_NAME:
             self.numbers[str(message.number)] = not message.is_error
 
 
@@ -110,7 +111,7 @@ class TypedAnswer:
         model what is wrong.
         """
         try:
-            value = pydantic_core.from_json(unfenced(text), allow_inf_nan=False)
+            value = pydantic_core.from_json(remove_fence(text), allow_inf_nan=False)
         except ValueError:
             raise ModelMistake("it is not JSON alone") from None
         if not self._is_wrapped:
@@ -158,7 +159,7 @@ class TypedAnswer:
     def ask_for_form(self, step: Step, turn: Turn) -> Step:
         """The policy: a closing reply is asked for in the form of the answer (rule 1)."""
         if isinstance(step, CallModel) and step.tool_choice == "none":
-            return replace(step, output_schema=self.schema)
+            return replace(step, bounds=replace(step.bounds, output_schema=self.schema))
         return step
 
     def data_of(self, outcome: Outcome, turn: Turn) -> Any:
@@ -201,17 +202,6 @@ def keep_answer(step: Step, turn: Turn) -> Step:
     if only_thinks and reply.words:
         return Done("signal", reply.words)
     return step
-
-
-def unfenced(text: str) -> str:
-    """A text without the whitespace around it, and without one code fence around all of it. (The
-    end of the fence may be missing: some servers take it for a stop word.)
-    """
-    body = text.strip()
-    fenced = re.fullmatch(FENCED, body, re.DOTALL)
-    if fenced:
-        return fenced[1].strip()
-    return body
 
 
 def _take_out(value: Any, place: Sequence[Any]) -> bool:

@@ -16,10 +16,11 @@ Rule 4: a check does not run again before another action has run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from ..history import OpenCall
 from ..loop import CallModel, Check, Done, Policy, Step
-from ..messages import THINK_NAME, Checked, Message, ToolCall, ToolResult, User
+from ..messages import THINK_NAME, Checked, Message, ToolResult, User
 from ..text import well_formed
 from ..turn import Turn
 from ..waiting import Settled, TookTooLong
@@ -42,15 +43,15 @@ class Checks:
         """What the latest checks found missing."""
         return [check for check in self.latest.values() if check.missing is not None]
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case Checked(name):
                 self.results.append(message)
                 self.latest[name] = message
             case User(kind="check"):
                 self.told = True
-            case ToolResult(refused="") if call and call.name != THINK_NAME:
+            case ToolResult(refused="") if about and about.call.name != THINK_NAME:
                 self.latest = {}
                 self.told = False
 
@@ -67,7 +68,8 @@ def done_when(names: Sequence[str]) -> Policy:
         if not turn.read(Checks).missing:
             return step
         if _may_ask(turn):
-            told = f"Not everything is done.\n{missing(turn)}\nDo it, or say why it cannot be done."
+            missing = describe_missing(turn)
+            told = f"Not everything is done.\n{missing}\nDo it, or say why it cannot be done."
             return CallModel("auto", say=User(told, kind="check"))
         if isinstance(step, Done):
             return Done("unmet", step.answer)
@@ -77,8 +79,8 @@ def done_when(names: Sequence[str]) -> Policy:
 
 
 def check_at_limit(names: Sequence[str]) -> Policy:
-    """The policy: the checks run, too, before a closing reply is asked for at a limit. The question
-    then says what is missing.
+    """The policy: the checks also run before a closing reply is asked for at a limit. (The question
+    then says what is missing: `Limits.describe_missing`.)
     """
 
     def check_before_the_end(step: Step, turn: Turn) -> Step:
@@ -89,11 +91,7 @@ def check_at_limit(names: Sequence[str]) -> Policy:
         due = unchecked(names, turn)
         if due:
             return Check(due)
-        if not turn.read(Checks).missing:
-            return step
-        before, _, end = step.say.text.rpartition("\n")
-        told = f"{before}\nWhat is missing:\n{missing(turn)}\n{end}"
-        return replace(step, say=replace(step.say, text=told))
+        return step
 
     return check_before_the_end
 
@@ -118,7 +116,7 @@ def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
     return tuple(name for name in names if name not in turn.read(Checks).latest)
 
 
-def missing(turn: Turn) -> str:
+def describe_missing(turn: Turn) -> str:
     """What the last checks found missing, one line each."""
     return "\n".join(f"- {check.missing}" for check in turn.read(Checks).missing)
 

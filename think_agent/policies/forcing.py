@@ -10,9 +10,9 @@ forces a thought, too. If a provider refuses a tool choice, a weaker one is trie
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..history import MOST_IGNORED
+from ..history import MOST_IGNORED, OpenCall
 from ..loop import CallModel, Policy, Step, is_free
-from ..messages import THINK_NAME, Force, Message, ToolCall, ToolResult
+from ..messages import THINK_NAME, Force, Message, ToolResult
 from ..turn import Turn
 
 Forcing = Literal["never", "first", "always"]
@@ -24,24 +24,24 @@ class Needs:
 
     thought: bool = True  # no think call since a person spoke or a tool was called
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
-        if not isinstance(message, ToolResult) or call is None:
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
+        if not isinstance(message, ToolResult) or about is None:
             return
-        if call.name != THINK_NAME:
+        if about.call.name != THINK_NAME:
             self.thought = True
         elif not message.is_error:
             self.thought = False
 
 
-def force(when: Forcing) -> Policy:
-    """The policy: when the tool choice forces `think`.
+def force(when: Forcing) -> Policy | None:
+    """The policy that forces `think` by the tool choice.
 
     - `"first"`: in the first model call after a person spoke. After that the model is free.
     - `"always"`: the model must think at the start and after every action (`Force("think")`). In
       the other calls it must call some tool (`"required"`). So silence is impossible, and the exit
       signal is the only way out.
-    - `"never"`: the model is always free.
+    - `"never"`: there is none; the model is always free.
     """
     match when:
         case "first":
@@ -49,12 +49,7 @@ def force(when: Forcing) -> Policy:
         case "always":
             return force_always
         case "never":
-            return as_planned
-
-
-def as_planned(step: Step, turn: Turn) -> Step:
-    """The policy that changes nothing."""
-    return step
+            return None
 
 
 def force_first(step: Step, turn: Turn) -> Step:

@@ -10,7 +10,7 @@ Rule 3: everything is counted from the transcript, and seconds from the time sta
 Rule 4: prices change, so there are none in here. The caller gives the table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal, get_args
@@ -73,6 +73,7 @@ class Limits:
     tokens: float = inf
     cost: float = inf
     thoughts: float = inf  # in a row; after twice as many the turn is closed
+    describe_missing: Callable[[Turn], str] | None = None  # for the closing question
 
     def __post_init__(self) -> None:
         if self.cost < inf and self.model not in self.prices:
@@ -124,10 +125,12 @@ class Limits:
         elif step.tool_choice == "none":
             tokens = max(tokens, CLOSING_TOKENS)
             seconds = max(seconds, CLOSING_SECONDS)
-        if step.max_output_tokens is not None:  # a policy of the user may ask for less
-            tokens = min(tokens, step.max_output_tokens)
+        bounds = step.bounds
+        if bounds.max_output_tokens is not None:  # a custom policy may ask for less
+            tokens = min(tokens, bounds.max_output_tokens)
         most = None if tokens == inf else int(tokens)
-        return replace(step, max_output_tokens=most, seconds=min(seconds, step.seconds))
+        seconds = min(seconds, bounds.seconds)
+        return replace(step, bounds=replace(bounds, max_output_tokens=most, seconds=seconds))
 
     def _affordable(self, turn: Turn) -> float:
         """How many tokens of output the money buys that is left; infinity if nothing limits it."""
@@ -169,7 +172,18 @@ class Limits:
         kind, limit = reached
         if step.say and step.say.kind == "silence":  # no model call is left for that question
             return Done(kind, turn.last_words)
-        return CallModel("none", say=User(_closing_question(limit, turn), kind=kind))
+        return CallModel("none", say=User(self._closing_question(limit, turn), kind=kind))
+
+    def _closing_question(self, limit: str, turn: Turn) -> str:
+        lines = [
+            f"The limit of {limit} for this request is reached; no tool can be called any more.",
+            f"What was done:\n{report(turn) or 'nothing yet'}",
+        ]
+        missing = self.describe_missing(turn) if self.describe_missing else ""
+        if missing:
+            lines.append(f"What is missing:\n{missing}")
+        lines.append("Tell the user what was done and decided, and what is open.")
+        return "\n".join(lines)
 
     def _hurry(self, step: CallTool, turn: Turn) -> CallTool:
         """After many replies in a row that only think, the model is told to act or to finish."""
@@ -207,15 +221,6 @@ class Limits:
         return cost
 
 
-def bound(name: str, value: float | None) -> float:
-    """A limit as a number; infinity for None. Raises ValueError if it is not above 0."""
-    if value is None:
-        return inf
-    if not value > 0:
-        raise ValueError(f"{name}={value!r}: use a number above 0")
-    return value
-
-
 def _is_closing(step: CallModel, turn: Turn) -> bool:
     """Is this the kit's own question for a closing reply? A policy of the user may ask for one
     again and again.
@@ -235,12 +240,3 @@ def _end_without_call(step: CallModel, turn: Turn) -> Step:
     if turn.is_closing_reply:
         answer = turn.last_words
     return Done("limit", answer or report(turn))
-
-
-def _closing_question(limit: str, turn: Turn) -> str:
-    lines = [
-        f"The limit of {limit} for this request is reached; no tool can be called any more.",
-        f"What was done:\n{report(turn) or 'nothing yet'}",
-    ]
-    lines.append("Tell the user what was done and decided, and what is open.")
-    return "\n".join(lines)

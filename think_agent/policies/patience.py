@@ -13,11 +13,12 @@ Rule 5: repeats bring something, so they are counted apart (`repeats.py`).
 
 from dataclasses import dataclass
 
+from ..checking import read_limit
+from ..history import OpenCall
 from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
-from ..messages import THINK_NAME, Assistant, Message, ToolCall, ToolResult, User, Verdict
+from ..messages import THINK_NAME, Assistant, Message, ToolResult, User, Verdict
 from ..outcome import report
 from ..turn import Turn
-from .limits import bound
 
 FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
 FAILURES = (FAILED, "invalid")  # the call was made, and it failed
@@ -47,15 +48,15 @@ class Misses:
             return self.before + 1
         return self.before
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case Assistant():
                 self._begin_reply(message)
             case Verdict(call_id=""):  # a person says whether to go on
                 self.before = 0
                 self.code = ""
-            case ToolResult() if call and call.name != THINK_NAME:
+            case ToolResult() if about and about.call.name != THINK_NAME:
                 self._add_result(message)
 
     def _begin_reply(self, reply: Assistant) -> None:
@@ -80,7 +81,7 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
     """The policy: after `limit` replies in a row that brought nothing a person is
     asked whether to go on (`ask`), or the run gives up, with a summary of what was tried.
     """
-    most = bound("patience", limit)
+    most = read_limit("patience", limit)
 
     def give_up_after_misses(step: Step, turn: Turn) -> Step:
         misses = turn.read(Misses)

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..checking import read_limit
+from ..history import OpenCall
 from ..loop import Done, Policy, Step, is_free
 from ..messages import THINK_NAME, Message, ToolCall, ToolResult, User
 from ..outcome import report
@@ -16,7 +18,6 @@ from ..text import canonical
 from ..think import as_run
 from ..tools import Tool
 from ..turn import Turn
-from .limits import bound
 
 What = tuple[str, str, str]  # an action as a value: its name, arguments and result
 
@@ -30,13 +31,13 @@ class Repeats:
     times: Counter[What] = field(default_factory=Counter)
     pointed_out: dict[What, int] = field(default_factory=dict)  # `times` when the model was told
 
-    def add(self, message: Message, call: ToolCall | None) -> None:
-        """Read the next message of the turn. `call`: the call that it is about."""
+    def add(self, message: Message, about: OpenCall | None) -> None:
+        """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case User(kind="repeat"):
                 self.pointed_out[self.what] = self.times[self.what]
-            case ToolResult(refused="") if call and call.name != THINK_NAME:
-                self._add_action(message, call)
+            case ToolResult(refused="") if about and about.call.name != THINK_NAME:
+                self._add_action(message, about.call)
 
     def _add_action(self, result: ToolResult, call: ToolCall) -> None:
         action = as_run(call, result.arguments)
@@ -54,7 +55,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
     matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
     a row.
     """
-    most = bound("max_repeats", limit)
+    most = read_limit("max_repeats", limit)
 
     def stop_repeating(step: Step, turn: Turn) -> Step:
         if not is_free(step):

@@ -1,12 +1,13 @@
 """Validation: a call runs only if its arguments fit its tool.
 
-Rule 1: a call is validated once, as the model wrote it. From then on its step holds the arguments
-        in the types of the tool (`CallTool.fitted`), and with these the function is called.
-Rule 2: whoever puts other arguments in their place does so by `with_call`, which validates them: a
-        policy of your own (`yours.py`), a person (`approval.py`), a retry (`doubt.py`).
+Rule 1: A call is validated once, as the model wrote it. From then on its step holds the arguments
+        in the types of the tool (`CallTool.fitted`), and the function is called with those.
+Rule 2: Other arguments are put into a step by `with_call`, which validates them: those of a custom
+        policy (`yours.py`), of a person (`asking.py`), of a retry (`doubt.py`).
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 
 from ..loop import CallTool, Fit, Policy, Refuse, Step, is_action
@@ -16,22 +17,24 @@ from ..turn import Turn
 
 
 def validation(tools: Mapping[str, Tool]) -> Policy:
-    """The policy: a call whose arguments do not fit is refused, and the model reads why."""
+    """The policy: a call with invalid arguments is refused, and the model reads why."""
 
     def validate(step: Step, turn: Turn) -> Step:
         if not is_action(step):
             return step
-        return with_call(step, step.call, tools)
+        # A copy: a policy that changes the arguments in place changes the step, not the transcript.
+        call = replace(step.call, arguments=deepcopy(step.call.arguments))
+        return with_call(step, call, tools)
 
     return validate
 
 
 def with_call(step: CallTool, call: ToolCall, tools: Mapping[str, Tool]) -> CallTool | Refuse:
-    """The step with `call` in the place of its own; a refusal if the arguments do not fit."""
+    """The step with `call` instead of its own; a refusal if the arguments are invalid."""
     changed = replace(step, call=call)
     if changed.fitted is not None:  # the arguments are the same
         return changed
     try:
-        return replace(changed, fit=Fit(call, fit(tools, call)))
+        return replace(changed, fit=Fit.of(call, fit(tools, call)))
     except ModelMistake as mistake:
         return Refuse(call, "invalid", str(mistake))
