@@ -1,5 +1,6 @@
 """The audit shows what happened, even from a damaged file, and never runs what is in it."""
 
+import hashlib
 import html.parser
 import io
 import json
@@ -133,7 +134,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(messages, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid: yes · R-7 approved by --approve always"
+    told += "done pay 1 cents → paid: yes · R-7 approved by --approve always"
     assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
@@ -262,24 +263,66 @@ def run_audit(*typed) -> int:
     return run(think_agent, "think-agent", ["audit", *map(str, typed)])
 
 
-def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
-    page = tmp_path / "out.html"
+ORIGIN = re.compile(
+    r"^(?:file|command|made|sha256): .*\n"  # as text
+    r"|<dt>(?:command|made)</dt><dd.*</dd>",  # on the page
+    re.MULTILINE,
+)
+
+
+def told(shown: str) -> str:
+    """What a form shows of the run, without what it says of the command that made it."""
+    return ORIGIN.sub("", shown)
+
+
+def test_the_command_shows_text(path, capsys):
     refund("ORD-001", path)
-    page.touch(0o644)
     assert run_audit(path) == 0
-    plain = capsys.readouterr().out
     record = read(path)
-    assert plain == to_text(report(record.entries, header=record.header))
-    assert "✓ done · 3 actions" in plain
+    made = to_text(report(record.entries, header=record.header))
+    assert told(capsys.readouterr().out) == made
+    assert "✓ done · 3 actions" in made
+
+
+def test_the_command_writes_a_page_that_only_its_owner_reads(path, tmp_path, capsys):
+    refund("ORD-001", path)
+    page, deeper = tmp_path / "out.html", tmp_path / "new" / "deeper" / "out.html"
+    page.touch(0o644)
     assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
-    assert run_audit(path, "--html", page, "--text") == 0
-    assert capsys.readouterr().out == plain
-    in_new_folders = tmp_path / "new" / "deeper" / "out.html"
-    assert run_audit(path, "--html", in_new_folders) == 0
-    assert in_new_folders.read_text() == page.read_text()
-    assert capsys.readouterr().err == f"wrote {in_new_folders}\n"
+    assert run_audit(path, "--html", deeper) == 0
+    assert capsys.readouterr().err == f"wrote {deeper}\n"
+    assert told(deeper.read_text()) == told(page.read_text())
+
+
+def test_a_page_and_a_text_can_be_had_at_once(path, tmp_path, capsys):
+    refund("ORD-001", path)
+    run_audit(path)
+    plain = capsys.readouterr().out
+    assert run_audit(path, "--html", tmp_path / "out.html", "--text") == 0
+    assert told(capsys.readouterr().out) == told(plain)
+
+
+def test_each_form_says_which_file_it_is_of_and_which_command_made_it(path, tmp_path, capsys):
+    """By the digest, a copy that was changed can be told from the file."""
+    page = tmp_path / "out.html"
+    refund("ORD-001", path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    command = f"think-agent audit {path} --text --html {page}"
+    run_audit(path, "--text", "--html", page)
+    lines = capsys.readouterr().out.splitlines()
+    for name, value in {"file": path.name, "sha256": digest, "command": command}.items():
+        assert f"{name}: {value}" in lines
+        assert f'<dt>{name}</dt><dd dir="auto">{value}</dd>' in page.read_text()
+    run_audit(path, "--json")
+    origin = json.loads(capsys.readouterr().out)["origin"]
+    assert (origin["sha256"], origin["file"]) == (digest, path.name)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC, by think-agent [\d.]+", origin["made"])
+
+
+def test_the_command_prints_one_json_object(path, capsys):
+    refund("ORD-001", path)
     assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled

@@ -111,8 +111,15 @@ def records() -> tuple[Kept, ...]:
         made("the gate", PAYS, paid, DONE, "Paid.", answers=[yes]),
         made("no approval", call("ship", order="A"), call("note", text="sent"), DONE, "Sent."),
         made("calls in a row", (call("look", order="A"), call("ship", order="A")), "Sent."),
-        made("a check", call("ship", order="A"), DONE, call("ship", order="B"), DONE, "Sent.",
-             done_when=[nothing_is_open]),
+        made(
+            "a check",
+            call("ship", order="A"),
+            DONE,
+            call("ship", order="B"),
+            DONE,
+            "Sent.",
+            done_when=[nothing_is_open],
+        ),
         made("unmet", call("ship", order="A"), DONE, "Sent.", done_when=[never_done]),
         made("a limit", call("look", order="A"), call("look", order="B"), "So far.", max_actions=1),
         made("silence", think("There is more."), "I go on.", call("ship", order="A"), "Sent."),
@@ -134,11 +141,14 @@ def places(messages: Messages, *kinds: type, such: Callable[[Any], bool] = bool)
 
 
 def changed(messages: Messages, place: int, **fields: Any) -> tuple[int, Messages]:
-    return place, [
-        *messages[:place],
-        replace(messages[place], **fields),  # type: ignore[type-var]
-        *messages[place + 1 :],
-    ]
+    return (
+        place,
+        [
+            *messages[:place],
+            replace(messages[place], **fields),  # type: ignore[type-var]
+            *messages[place + 1 :],
+        ],
+    )
 
 
 def taken_out(*kinds: type, such: Callable[[Any], bool] = bool) -> Forge:
@@ -263,7 +273,10 @@ FORGERIES: dict[str, Forge] = {
     "a message is there twice": twice(User, Assistant, ToolResult, Started, Verdict, Ended, Paused),
     "two neighbors change places": swapped,
     "a no becomes a yes": with_fields(
-        Verdict, such=lambda v: v.decision != "yes", decision="yes", arguments={"order": "A", "cents": 5}
+        Verdict,
+        such=lambda v: v.decision != "yes",
+        decision="yes",
+        arguments={"order": "A", "cents": 5},
     ),
     "a yes becomes a no": with_fields(Verdict, such=lambda v: v.decision == "yes", decision="no"),
     "a yes is to other arguments": with_fields(
@@ -284,7 +297,8 @@ FORGERIES: dict[str, Forge] = {
         ToolResult, such=ran, refused="person", is_error=True, content="error: not run"
     ),
     "the thought behind a call is emptied": with_calls(
-        lambda one: replace(one, arguments={**one.arguments, "thought": ""}), is_thought  # type: ignore[dict-item]
+        lambda one: replace(one, arguments={**one.arguments, "thought": ""}),
+        is_thought,  # type: ignore[dict-item]
     ),
     "the signal of a thought turns": with_calls(other_signal, is_thought),
     "what was missing is there": with_fields(Checked, such=lambda c: c.missing, missing=None),

@@ -5,6 +5,7 @@ page = to_html(report(outcome.transcript))
 """
 
 from .backtest import Difference, backtest
+from .check import Findings, check
 from .explain import Explained, explain
 from .logs import Run, read_log
 from .page import to_html
@@ -14,10 +15,12 @@ from .report import Report, report, to_json_report
 __all__ = [
     "Difference",
     "Explained",
+    "Findings",
     "Record",
     "Report",
     "Run",
     "backtest",
+    "check",
     "explain",
     "read",
     "read_log",

@@ -106,10 +106,8 @@ def _tools_at(record: Record, place: int) -> dict[str, Json] | None:
 
 def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[int, str]]:
     places = [n for n, entry in enumerate(record.entries) if not isinstance(entry, Unreadable)]
-    for name, today in agent.made_of().items():
-        then = record.header.get(name, today)
-        if canonical(then) != canonical(today):
-            yield 0, f"the header says what the agent was made of, and today its {name} differ"
+    for text in _changes(record.header, agent.made_of()):
+        yield 0, text
     policies = agent.policies()
     found.steps = 0
     for step in recorded_steps(record.messages):
@@ -119,6 +117,19 @@ def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[
         planned = plan(step.turn, policies)
         if differs(planned, step) and differs(_plan_anew(step.turn, policies), step):
             yield places[step.place], f"{_recorded(step)}; today: {in_words(planned)}"
+
+
+def _changes(then: Json, today: Json) -> Iterator[str]:
+    """What the model is told today that it was not told then. (The model itself plans nothing.)"""
+    if then.get("instructions", today["instructions"]) != today["instructions"]:
+        yield "the instructions are others today"
+    if "tools" not in then:
+        return
+    tools_then = {tool["name"]: tool for tool in then["tools"]}
+    tools_today = {tool["name"]: tool for tool in today["tools"]}
+    for name in tools_then | tools_today:
+        if canonical(tools_then.get(name)) != canonical(tools_today.get(name)):
+            yield f"the tool {name} is another today"
 
 
 def _plan_anew(turn: Turn, policies: Sequence[Policy]) -> Step:

@@ -12,7 +12,7 @@ more often says nothing, because hard tasks make a model think more.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
@@ -121,9 +121,9 @@ def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "reward
     return Section(words.counted(len(runs), "run"), REMARK, rows)
 
 
-def to_html(table: Section) -> str:
-    """A page of the table."""
-    return rendered("tables.html.j2", title="Audit of runs", tables=[table])
+def to_html(table: Section, origin: Mapping[str, str]) -> str:
+    """A page of the table. `origin`: where it comes from, by name."""
+    return rendered("tables.html.j2", title="Audit of runs", about=origin, tables=[table])
 
 
 def _share(part: int, whole: int) -> str:

@@ -45,7 +45,7 @@ class Explained:
     `turn`: the number of its turn. `facts`: what the transcript said by then, by name. `planned`:
     who planned which step, and what that is for: `next_step`, then each policy that changed it.
     `passed`: the policies that left it as it was. `came`: what followed. `remark`: how what
-    followed differs from the plan; empty if it does not.
+    followed differs from the plan; empty if it does not. `is_odd`: it should not differ.
     """
 
     turn: int
@@ -54,6 +54,14 @@ class Explained:
     passed: list[str]
     came: list[str]
     remark: str = ""
+    is_odd: bool = False
+
+    @property
+    def title(self) -> str:
+        """The step in a line: what was planned, or, if something else followed, that."""
+        if self.remark and self.came:
+            return self.came[0]
+        return self.planned[-1][1]
 
 
 def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explained]:
@@ -85,20 +93,23 @@ def _explained(step: Recorded, policies: list[Policy]) -> Explained:
             shown.append((policy.__name__, text, _purpose(policy)))
         planned = changed  # also if it is equal: what policies have found out is not compared
     came = [line for message in step.messages for line in words.lines(message)]
-    number = len(turn.history.starts)
-    return Explained(
-        number, list(_facts(turn)), shown, passed, came, _remark(planned, step, policies)
-    )
-
-
-def _remark(planned: Step, step: Recorded, policies: list[Policy]) -> str:
+    is_other = differs(planned, step)
+    remark = ""
     if step.is_opening:
-        return NOT_PLANNED
-    if not differs(planned, step):
-        if step.messages and isinstance(step.messages[-1], Started):
-            return STOPPED
-        return ""
-    return ANOTHER if policies else BY_A_POLICY
+        remark = NOT_PLANNED
+    elif is_other:
+        remark = ANOTHER if policies else BY_A_POLICY
+    elif step.messages and isinstance(step.messages[-1], Started):
+        remark = STOPPED
+    return Explained(
+        turn=len(turn.history.starts),
+        facts=list(_facts(turn)),
+        planned=shown,
+        passed=passed,
+        came=came,
+        remark=remark,
+        is_odd=is_other and bool(policies),
+    )
 
 
 def _facts(turn: Turn) -> Iterator[tuple[str, str]]:

@@ -278,6 +278,21 @@ def thought_of(actions: Collection[Action]) -> str:
     return f"{text}, {each}behind a thought"
 
 
+def can_be_true(complaints: int) -> str:
+    """What the rules say about a record, by the number of their complaints."""
+    if not complaints:
+        return "the record can be true: no message in it breaks a rule of every run"
+    return f"the record cannot be true: {counted(complaints, 'message')} that no run writes"
+
+
+def would_do_otherwise(differences: int, steps: int) -> str:
+    """What the plans of today say, by the number of steps that are planned otherwise."""
+    planned = f"{counted(steps, 'step')} planned again"
+    if not differences:
+        return f"{planned}: this agent would do the same today"
+    return f"{planned}: today this agent would do otherwise in {counted(differences, 'place')}"
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: `1 run`, `2 runs`."""
     if number == 1:

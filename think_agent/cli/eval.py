@@ -22,12 +22,12 @@ from .audit import write_page
 from .console import STAND_IN
 from .options import (
     Command,
-    command_line,
     config_flags,
     file_option,
     given,
     new_file,
     old_file,
+    origin_of,
     positive,
     prices_of,
     several,
@@ -108,7 +108,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     report = evaluation.report(prices)
     tables.show(report, Screen())
     if html:
-        write_page(html, to_html(evaluation.found(), report, command_line(ctx)))
+        write_page(html, to_html(evaluation.found(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
 

@@ -5,12 +5,10 @@ Rule 1: an error that a user can cause is one line on stderr that says what to d
 Rule 2: the exit code says how the command ended (`EXIT_CODES`).
 """
 
-import importlib
 import os
 import signal
 import sys
 import warnings
-from pathlib import Path
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -19,6 +17,7 @@ from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
 from .audit import command as audit
+from .demo import demo_module
 from .eval import command as evaluate
 from .own_agent import command as own_agent
 from .probe import command as probe
@@ -31,9 +30,6 @@ EXIT_CODES = (
 )
 
 
-CLONE = Path(__file__).parents[2]  # if this is one
-
-
 class Commands(click.Group):
     """The commands. The demo is another package, so it is imported only where it is shown."""
 
@@ -42,20 +38,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "demo":
-            return _demo()
+            command: click.Command = demo_module("__main__").refund
+            return command
         return super().get_command(ctx, cmd_name)
-
-
-def _demo() -> click.Command:
-    """The refund desk: of the clone, or else the copy that the wheel has (pyproject.toml). An
-    editable installation has that copy, too, but it is as old as the installation.
-    """
-    package = "think_agent_demos"
-    if (CLONE / "demos" / "refund").is_dir():
-        package = "demos"
-    module = importlib.import_module(f"{package}.refund.__main__")
-    command: click.Command = module.refund
-    return command
 
 
 @click.group(

@@ -17,6 +17,7 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from click import Context, ParameterSource
 from click.decorators import FC
 from pydantic import TypeAdapter
 
+from .. import __version__
 from ..policies import Price
 from ..providers.address import shown_address
 from .screen import say
@@ -117,11 +119,19 @@ class Command(click.Command):
             yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
 
 
-def command_line(ctx: Context) -> str:
+def typed_command(ctx: Context) -> str:
     """What was typed, to be shown: without a key that the address of a server may hold."""
     line = f"{ctx.command_path} {shlex.join(ctx.meta[WORDS])}"
-    address = ctx.params["base_url"]
-    return line.replace(address, shown_address(address)) if address else line
+    address = ctx.params.get("base_url")
+    if address:
+        line = line.replace(address, shown_address(address))
+    return line
+
+
+def origin_of(ctx: Context) -> dict[str, str]:
+    """What a page says of itself: by which command it was made, and when."""
+    when = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
+    return {"command": typed_command(ctx), "made": f"{when} UTC, by think-agent {__version__}"}
 
 
 def source(ctx: Context, name: str) -> str:
