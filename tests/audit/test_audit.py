@@ -6,9 +6,7 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,6 +21,7 @@ from demos.refund.shop import Shop
 from tests.audit.forms import steps, text_in, to_text
 from tests.audit.test_redaction import everywhere
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
+from tests.support.browser import AXE, BROWSER, NO_AXE, in_browser
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, words
@@ -400,22 +399,10 @@ class Elements(html.parser.HTMLParser):
         assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in links)
 
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
-AXE = Path(
-    os.environ.get("AXE_CORE", Path(tempfile.gettempdir()) / "axe/node_modules/axe-core/axe.min.js")
-)
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --virtual-time-budget=20000"
 )
-NO_BROWSER = "needs chromium: apt-get install -y chromium"
-
-
-def in_browser(test):
-    return pytest.mark.browser(pytest.mark.skipif(not BROWSER, reason=NO_BROWSER)(test))
-
-
 REPORT_BACK = """<script>
   const seen = data => {
     document.body.replaceChildren("SEEN[" + encodeURIComponent(JSON.stringify(data)) + "]");
@@ -491,9 +478,7 @@ def test_on_paper_the_instructions_are_open(tmp_path):
 
 
 @in_browser
-@pytest.mark.skipif(
-    not AXE.exists(), reason=f"needs axe-core at {AXE} (npm install axe-core), or AXE_CORE"
-)
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_fault(tmp_path, width, dark):
     entries = [*refund("ORD-001 and ORD-004").transcript, *everywhere("a long text " * 200)]
