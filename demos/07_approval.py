@@ -58,7 +58,7 @@ def lesson(model: Model) -> None:
         assert waiting.question
         print(f"\nno approver\n  exit {waiting.exit}: {waiting.question.question}")
         # The rest may stand in another process: it needs the tools and the file.
-        outcome = Agent(model, [refund]).resume(path, verdict=Verdict("yes", by="Ada"))
+        outcome = Agent(model, [refund]).resume(path, verdict=waiting.question.yes(by="Ada"))
         print(f"  a day later, exit {outcome.exit}: {outcome.answer}")
     print("\nremember: the person judges the thought, too; and without a yes nothing runs.")
 

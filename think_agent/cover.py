@@ -21,7 +21,7 @@ from typing import Literal
 from .history import OpenCall
 from .messages import THINK_NAME, Assistant, Force, Message, ToolCall, ToolResult
 from .text import is_blank
-from .think import carried, should_continue, thought
+from .think import Signal, carried, should_continue, thought
 
 How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
@@ -37,7 +37,7 @@ class Thought:
 
     text: str
     how: How
-    should_continue: bool | None = None
+    should_continue: Signal = None
 
 
 @dataclass
@@ -87,17 +87,17 @@ class Cover:
             if carried(call):
                 self.thoughts.append(Thought(carried(call), "carried"))
             self._add_result(result, call)
-        elif not result.is_error:
-            self._add_thought(call)
+        elif not result.refused:  # refused: there was no think tool
+            self._add_thought(call, is_missing=result.is_error)
 
-    def _add_thought(self, call: ToolCall) -> None:
+    def _add_thought(self, call: ToolCall, *, is_missing: bool) -> None:
         assert self.reply
         new_thought = Thought(thought(call), self._how(self.reply), should_continue(call))
         self.thoughts.append(new_thought)
         # From here on: does it cover the calls after it?
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
-        if is_blank(new_thought.text):
+        if is_missing or is_blank(new_thought.text):
             return
         self.thought = new_thought
         self.acted = False

@@ -15,7 +15,7 @@ Rule 5: after `Ended`, the next step is that end, and no policy is asked.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import TypeGuard
 
@@ -28,10 +28,10 @@ from .messages import (
     ToolCall,
     ToolChoice,
     User,
-    Verdict,
 )
-from .schema import Fitted, dumped
-from .text import canonical, well_formed
+from .question import AskHuman as AskHuman
+from .schema import Fitted, dumped, without_made_defaults
+from .text import canonical
 from .think import bare
 from .turn import Turn
 
@@ -44,8 +44,9 @@ class Bounds:
 
     max_output_tokens: int | None = None
     output_schema: Json | None = field(default=None, hash=False, repr=False)
-    # Not compared: a pause isn't counted, so after a resume there is more time left.
+    # These two are only shown. After a resume there is more time left, since a pause isn't counted.
     seconds: float = field(default=inf, compare=False)
+    model_calls: float = field(default=inf, compare=False)  # the limit of the turn
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,12 @@ class CallTool:
         received: Json | None = dumped(self.fitted)
         return received
 
+    @property
+    def stable(self) -> Json | None:
+        """`received` without the defaults that are made again each time, such as an id."""
+        stable: Json | None = dumped(self.fitted, without_made_defaults)
+        return stable
+
 
 @dataclass(frozen=True)
 class Refuse:
@@ -136,57 +143,6 @@ class Refuse:
     code: str
     reason: str
     notice: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True)
-class AskHuman:
-    """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
-    on at all. `thought` is the thought behind the call. The person may edit the arguments of
-    `call`. `received` is what the function will get. `remark`: why a person is asked, if it is not
-    the tool alone. If nobody can be asked, a policy plans `Done("needs_human")`
-    instead. `as_new`: an earlier try of the call may have happened. Then there are three answers,
-    and nothing is edited: the same again (yes), this new one (yes, with `Verdict.new`), or no.
-    """
-
-    question: str
-    call: ToolCall | None = None
-    thought: str = ""
-    received: Json | None = field(default=None, compare=False)
-    remark: str = ""
-    as_new: ToolCall | None = None
-
-    @property
-    def call_id(self) -> str:
-        """The id of `call`; empty if there is none."""
-        return self.call.id if self.call else ""
-
-    def answered(self, answer: Verdict | bool) -> Verdict:
-        """The person's answer as a message. It says to which call, and with which arguments. Raises
-        TypeError if the answer does not fit the question.
-        """
-        if isinstance(answer, bool):
-            answer = Verdict("yes" if answer else "no")
-        if not isinstance(answer, Verdict) or answer.call_id not in ("", self.call_id):
-            kind = type(answer).__name__
-            raise TypeError(f"approve= gave {kind}: use a bool or a Verdict of this call")
-        answer = replace(answer, call_id=self.call_id, reason=well_formed(answer.reason))
-        if self.call is None or answer.decision != "yes":
-            return replace(answer, new=False)
-        if answer.new and self.as_new:
-            return self._yes(answer, self.as_new)
-        return self._yes(replace(answer, new=False), self.call)
-
-    def _yes(self, answer: Verdict, call: ToolCall) -> Verdict:
-        """A yes to `call`, or to the arguments that the person put in. It says to what."""
-        assert isinstance(call.arguments, dict)  # other arguments are refused before the question
-        arguments = answer.arguments
-        if arguments is None:
-            arguments = call.arguments
-        edited = arguments != call.arguments
-        if edited and self.as_new:
-            problem = "say yes, no, or new=True, without arguments"
-            raise TypeError(f"this call may have happened: {problem}")
-        return replace(answer, arguments=arguments, edited=edited)
 
 
 @dataclass(frozen=True)

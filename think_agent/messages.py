@@ -13,6 +13,7 @@ Rule 5: a result answers the first call of the latest reply that has its id and 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +39,7 @@ Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
+    "cannot",  # a thought said that it cannot be done (`THINK_CANNOT`)
     "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on model calls, actions or seconds was reached
     "budget",  # tokens or money ran out
@@ -60,6 +62,7 @@ Kind = Literal[  # who speaks in the user's role, and why
     "answer",
     "limit",
     "budget",
+    "guidance",
     "policy",
 ]
 
@@ -106,18 +109,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who speaks, and why.
+    """A message in the user's role. `kind` says who speaks, and why. `limits`: those that were
+    given for this run alone, such as `{"max_model_calls": 5}`.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
     turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
     although there seems to be more to do, `"format"` after a reply that could not be read,
     `"repeat"` after the same action again and again, `"check"` to say what is still missing,
     `"answer"` to ask for the answer in the right form, `"limit"` and `"budget"` to ask for the
-    closing reply. `"policy"` is what a policy of your own says.
+    closing reply. `"guidance"` passes on what a person said with a yes to going on. `"policy"` is
+    what a policy of your own says.
     """
 
     text: str
     kind: Kind = "person"
+    limits: dict[str, float] | None = field(default=None, hash=False)
     at: str | None = field(default=None, compare=False)
 
 
@@ -189,12 +195,11 @@ class ToolResult:
 
     `refused` says why the call was not run. It is empty if the call ran, even if it failed. The
     codes: `"gate"` (there was no thought behind it), `"invalid"` (there is no such tool, or the
-    arguments do not fit it), `"text"` (it was written as text), `"doubt"` (the same call may have
-    happened before), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the
-    run was stopped before it), or a code from a policy of your own.
+    arguments do not fit it), `"text"` (it was written as text), `"repeat"` (the same call has
+    succeeded in this reply), `"limit"`, `"person"`, `"failed"` (a call before it failed),
+    `"stopped"` (the run was stopped before it), or a code from a policy of your own.
     `arguments`: the arguments it was run with, if a person or a policy changed them.
-    `in_doubt`: the tool changes something and did not return, so this call may have happened. (The
-    code `"doubt"` is about an earlier one.)
+    `in_doubt`: the tool changes something and did not return, so this call may have happened.
     `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
     conversation are counted. 0 if the answer has no sources.
     """
@@ -229,13 +234,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision about a call, or (no `call_id`) whether to go on.
+    """A decision about a call, or (no `call_id`) whether to go on. `AskHuman.yes` and the like make
+    one.
 
-    `"yes"`: run it with `arguments`. Whoever answers may leave them out: then the yes is to those
-    in the question, and they are filled in when the verdict is recorded. `edited`: the person put
-    in other arguments. `new`: run it as a second call of its own, although an earlier one
-    may have happened. `"no"`: do not run it; the model reads `reason`. `"quit"`: end the turn, as a
-    "no" to going on does. `by`: the person, or the rule, that decided.
+    `"yes"`: run it with `arguments`. An answer may leave them out: then the yes is to those in the
+    question, and they are filled in when the verdict is recorded. `edited`: the person put in other
+    arguments. `new`: run it as a second call of its own, although an earlier one may have happened.
+    `"no"`: do not run it. `"quit"`: end the turn, as a "no" to going on does. `reason`: what the
+    person says; after a yes or a no to a call the model reads it. `by`: the person, or the rule,
+    that decided. `question`: the id of the question (`AskHuman.id`); its first part is recorded.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -245,6 +252,7 @@ class Verdict:
     arguments: Json | None = None
     edited: bool = False
     new: bool = False
+    question: str = field(default="", compare=False)
     at: str | None = field(default=None, compare=False)
 
 
@@ -273,13 +281,18 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The run waits for a person, who may answer in another process (`Agent.resume`). `question` is
-    for readers; it shows the call with the arguments as the model wrote them. `call_id`: the call
-    that it is about; empty if it asks whether to go on.
+    """The run waits for a person, who may answer in another process (`Agent.resume`).
+
+    `question` is for readers; it shows the call with the arguments as they were written. `call_id`:
+    the call that it is about; empty if it asks whether to go on. `arguments`: those of the call in
+    the question, if they are not the ones that the model wrote. `id`: the first part of the id of
+    the question (`AskHuman.id`).
     """
 
     question: str
     call_id: str = ""
+    arguments: Json | None = None
+    id: str = field(default="", compare=False)
     at: str | None = field(default=None, compare=False)
 
 
@@ -312,6 +325,21 @@ def from_json(data: Json) -> Message:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise ValueError(f"{place}: {problem['msg']}") from None
+
+
+def find_problem(message: Message) -> str:
+    """Why a message, made by a user's own code, could not be read again from a file; empty if it
+    can be. (Its fields may have other types, or its arguments may hold what is no JSON.)
+    """
+    try:
+        record = json.loads(json.dumps(to_json(message)))
+        found = from_json(record)
+    except Exception as error:  # `repr`, `str` and `==` of any object may raise
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    for name in message.__dataclass_fields__:
+        if getattr(found, name) != getattr(message, name):
+            return f"{name}: it is not the same after it was written as JSON"
+    return ""
 
 
 @cache

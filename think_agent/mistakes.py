@@ -7,13 +7,15 @@ the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the l
 
 import os
 
+from .checking import show_error
+
 
 def noted(what: str, error: BaseException) -> str:
     """One line about a mistake: what raised which error, and where. The traceback is logged."""
     import logging  # late, as those below: they are slow, and mistakes are rare
 
     logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
-    return f"{what} raised {type(error).__name__}: {error}{place_of(error)}"
+    return f"{what} raised {show_error(error)}{place_of(error)}"
 
 
 def place_of(error: BaseException) -> str:

@@ -2,26 +2,33 @@
 
 Rule 1: `thought` holds working notes (a plan, open questions, a result checked against the rules).
         The tool never asks the model to write out its internal reasoning: some models refuse that,
-        and native reasoning has its own channel.
+        and native reasoning has its own channel. A think tool of your own may have several texts,
+        such as `for` and `against`: together they are the thought.
 Rule 2: `should_continue` is the exit signal. "false" asks for the closing reply: one more, without
         tools, which gives the answer. The value may come as a bool or as text, in upper or lower
         case. If it is missing or unreadable, it means *continue*, and the tool result says what was
         wrong. (To stop by default would end a run too early, and nobody would notice. To continue
         ends it at a limit at worst, and everybody can see that.)
-Rule 3: the kit answers a think call itself (`acknowledge`), with a short text. It is never empty,
-        because some SDKs drop an empty tool message. No code of yours runs, and the
-        call does not count as an action.
+Rule 3: the kit answers a think call itself (`acknowledge`). It confirms only what it has read: a
+        thought that is missing is an error, and justifies no call. The answer is never empty,
+        because some SDKs drop an empty tool message. No code of yours runs.
 
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
 
 from dataclasses import replace
+from typing import Literal
 
-from .messages import CARRIED, THINK_NAME, Json, ToolCall
+from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .text import is_blank
 from .tools import Tool
 
+# What `should_continue` says; None if it is missing or unreadable. "cannot" is a value of
+# THINK_CANNOT (`policies/cannot.py`).
+Signal = bool | Literal["cannot"] | None
 RECORDED = "Thought recorded."
+END_NOTED = "The end is noted."  # `should_continue` is "false", and there is no thought
+NO_THOUGHT = ("should_continue", "missing")  # arguments of a think tool that are no thought
 # What the model reads if a guarded call has no thought behind it (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 CARRY_FIRST = (  # the same with `carry=True`, where there is no think tool
@@ -77,12 +84,34 @@ def has_signal(tool: Tool) -> bool:
 
 
 def thought(call: ToolCall) -> str:
-    """The notes in a think call. If they are not a string, they are turned into text. They may be
-    empty.
+    """The notes in a think call; empty if there are none. If they have several arguments, each is
+    on a line with its name.
     """
     if isinstance(call.arguments, str):
         return call.arguments
-    return str(call.arguments.get(CARRIED) or "")
+    notes = {}
+    for name, value in call.arguments.items():
+        if value and name not in NO_THOUGHT:
+            notes[name] = str(value)
+    if notes.keys() <= {CARRIED}:
+        return notes.get(CARRIED, "")
+    return "\n".join(f"{name}: {text}" for name, text in notes.items())
+
+
+def find_missing_notes(call: ToolCall, tool: Tool) -> list[str]:
+    """The arguments of a think call that should hold a text and hold none: those that the tool
+    requires, or (it requires none) all, if no one holds a text.
+    """
+    properties = tool.parameters.get("properties", {})
+    names = [name for name in properties if name not in NO_THOUGHT]
+    required = [name for name in names if name in tool.parameters.get("required", ())]
+    written: Json = {}
+    if not isinstance(call.arguments, str):
+        written = call.arguments
+    empty = [name for name in required or names if is_blank(str(written.get(name) or ""))]
+    if required or len(empty) == len(names):
+        return empty
+    return []
 
 
 def carried(call: ToolCall) -> str:
@@ -126,24 +155,39 @@ def without(call: ToolCall, name: str) -> ToolCall:
     return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
-def should_continue(call: ToolCall) -> bool | None:
+def should_continue(call: ToolCall) -> Signal:
     """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
     text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it is missing
-    return {"true": True, "false": False}.get(text)
+    signals: dict[str, Signal] = {"true": True, "false": False, "cannot": "cannot"}
+    return signals.get(text)
 
 
-def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> str:
+def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
     """The result of a think call. `under_schema`: it was written under a schema, which may leave
     should_continue out (`wire/forms.py`): then that means "continue".
     """
     signal = should_continue(call)
+    missing = find_missing_notes(call, tool)
+    if missing and signal in (False, "cannot") and is_blank(thought(call)):
+        return ToolResult(call.id, call.name, END_NOTED)
+    if missing:
+        return ToolResult(call.id, call.name, _say_what_is_missing(call, missing), is_error=True)
+    is_left_out = under_schema and "should_continue" not in call.arguments
+    values = tool.parameters.get("properties", {}).get("should_continue", {}).get("enum", ())
+    is_readable = signal is not None and (signal != "cannot" or "cannot" in values)
     text = RECORDED
-    if isinstance(call.arguments, str):
-        text += " Its arguments were not a JSON object; next time send one."
-    elif under_schema and "should_continue" not in call.arguments:
-        pass  # it means "continue"
-    elif has_signal(tool) and signal is None:
+    if has_signal(tool) and not is_readable and not is_left_out:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
+    return ToolResult(call.id, call.name, text)
+
+
+def _say_what_is_missing(call: ToolCall, missing: list[str]) -> str:
+    where = " and ".join(f'"{name}"' for name in missing)
+    text = (
+        f"error: the thought is missing. Write your notes into {where} of think, and call it again."
+    )
+    if isinstance(call.arguments, str):
+        return f"{text} The arguments were not a JSON object."
     return text

@@ -1,8 +1,9 @@
 """Waiting: a tool's function or a check is run to its end, sync or async, within its timeout.
 
 Rule 1: `settle` and `asettle` return what a function returned or raised, as a value: `(value,
-        None)` or `(None, error)`. They raise only what concerns the caller: Ctrl-C, an exit, the
-        cancellation of a task.
+        None)` or `(None, error)`. What is no Exception concerns the caller, and is raised: Ctrl-C,
+        an exit, the cancellation of the task that waits. (A CancelledError from inside the function
+        is an error of that function.)
 Rule 2: sync code cannot be stopped. With a timeout it runs in its own thread. If it takes too long,
         the thread goes on, and what it returns is dropped.
 Rule 3: if async code is called from sync code, it runs on one event loop in the background. That
@@ -10,6 +11,7 @@ Rule 3: if async code is called from sync code, it runs on one event loop in the
 """
 
 import inspect
+import sys
 from _thread import allocate_lock  # threading.Lock, for which threading need not be loaded
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -34,8 +36,8 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
         return _settle_in_background(_outcome(function), timeout)
     try:
         value = function()
-    except Exception as error:
-        return None, error
+    except BaseException as error:
+        return _raise_exit((None, error))
     if inspect.isawaitable(value):
         return _settle_in_background(_awaited(value), timeout)
     return value, None
@@ -97,9 +99,12 @@ async def _awaited(awaitable: Awaitable[Any]) -> Settled:
 
 def _raise_exit(settled: Settled) -> Settled:
     _, error = settled
-    if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        raise error
-    return settled
+    if error is None or isinstance(error, Exception):
+        return settled
+    asyncio = sys.modules.get("asyncio")  # if it is not loaded, the error is none of its own
+    if asyncio and isinstance(error, asyncio.CancelledError):
+        return settled
+    raise error
 
 
 def _in_a_thread(function: Function) -> "Future[Settled]":

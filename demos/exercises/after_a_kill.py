@@ -2,16 +2,16 @@
 
 Task: go on with the run in the file. A payment that is in the books must not be made again, one
 that is not must be made.
-Hint: first let the run ask: `agent.resume(path)` pauses, because nobody knows. You do: look into
-`books`, and resume once more, with the answer as `verdict=`. A Verdict that says "no" tells the
-model why, by its `reason`.
+Hint: first let the run ask: `agent.resume(path)` pauses, because the kit can't know. You can: look
+into `books`, and resume once more with `verdict=`, which `outcome.question` makes: `.yes()`, or
+`.no(reason)`. The model reads the reason.
 """
 
 from pathlib import Path
 
 import pytest
 
-from think_agent import Agent, Outcome, ScriptedModel, Verdict, tool
+from think_agent import Agent, Outcome, ScriptedModel, tool
 from think_agent.testing import call
 
 books: list[int] = []

@@ -26,7 +26,7 @@ from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import run
-from think_agent.cli.options import Command, file_option, new_file, positive, under, whole
+from think_agent.cli.options import Command, Group, file_option, new_file, positive, whole
 from think_agent.messages import Json
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is
 LOST_AFTER = 10.0  # seconds: ten looks of a worker
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
-worker_option = under("worker")
+worker_option = Group("worker")
 POSTGRES = "postgresql://USER:PASSWORD@HOST/NAME"
 database = file_option(
     "--fleet", metavar="URL", default="sqlite:///fleet.db", help=f"or {POSTGRES}"

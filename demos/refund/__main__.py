@@ -18,12 +18,12 @@ from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import (
     Flag,
+    Group,
     config_flags,
     file_option,
     new_file,
     old_file,
     output_option,
-    under,
 )
 from think_agent.cli.shell import command_line, quoted
 from think_agent.errors import TranscriptError
@@ -58,7 +58,7 @@ DIALECTS = ("auto", "native", "json", "react")
 FORCES = ("first", "never", "always")
 SILENCES = ("confirm", "ask", "accept")
 DONE_WHEN = ("on", "off")
-loop_option = under("loop")
+loop_option = Group("loop")
 
 
 @click.command(cls=Desk, epilog=EXIT_CODES, options_metavar="[FLAG]...")
@@ -112,7 +112,7 @@ loop_option = under("loop")
     "-v",
     "--verbose",
     cls=Flag,
-    group="output",
+    group=output_option,
     is_flag=True,
     help="show whole results, and what each step took",
 )

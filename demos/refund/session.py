@@ -28,7 +28,7 @@ from think_agent import (
     Verdict,
 )
 from think_agent.audit import Report, explain, read, report, to_html
-from think_agent.audit.words import cause, counted
+from think_agent.audit.words import cause
 from think_agent.cli.approval import UNLOADS, at_the_terminal
 from think_agent.cli.audit import write_page
 from think_agent.cli.chat import Chat
@@ -42,6 +42,7 @@ from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import TranscriptError
+from think_agent.outcome import pluralize
 from think_agent.text import sanitize
 
 from .checks import checks
@@ -224,7 +225,7 @@ class Session:
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             requests = [message for message in read(file).messages if is_request(message)]
             if requests:
-                say(f"{file}: goes on after {counted(len(requests), 'request')}")
+                say(f"{file}: goes on after {pluralize(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""

@@ -64,17 +64,20 @@ class CaseOrder(pydantic.BaseModel, extra="forbid"):
 
 
 class RefundCase(pydantic.BaseModel, extra="forbid"):
-    """A line of `cases.jsonl`. `expected` has the decision of each order. `rules` are added to the
-    policy. `then` is what the customer says after the first answer.
+    """A line of a cases file. `expected` has the decision of each order. `rules` are added to the
+    policy. `then` is what the customer says after the first answer. `because` is the reason for the
+    decisions, for a person who judges the case; no model is shown it.
     """
 
     id: str
     kind: str
     easy: bool = False
+    cannot: bool = False
     text: str
     then: list[str] = []
     orders: list[CaseOrder]
     rules: list[str] = []
+    because: str = ""
     expected: dict[str, Ruling]
     tools: dict[ToolName, State] = {}
 

@@ -6,7 +6,7 @@ import re
 from tests.readme import ROOT
 from tests.support.agents import pay
 from tests.support.traces import needs_traces, recorded
-from think_agent import Agent, CallModel, Done, Refuse, ScriptedModel, tool
+from think_agent import Agent, AskHuman, CallModel, Done, Refuse, ScriptedModel, Verdict, tool
 from think_agent.audit import backtest
 from think_agent.messages import Ended, ToolResult
 from think_agent.policies.doubt import doubt
@@ -55,14 +55,11 @@ def test_doubt_alone_knows_a_call_by_its_words():
         raise ConnectionError("no answer")
 
     model = ScriptedModel([(call("order", cents=1), call("fly")), call("order", cents=1), "Hm."])
-    run = Agent(model, [order]).run("Order").transcript
-    found = backtest(doubt({"order": order}, ask=False), [run])
-    refused = [m for m in run if isinstance(m, ToolResult) and m.refused == "doubt"]
-    assert len(refused) == 1  # then, too: so it would do nothing else
-    assert found == []
-    allowed = [m for m in run if m not in refused]
-    [(_, _, step)] = backtest(doubt({"order": order}, ask=False), [allowed])
-    assert (type(step), step.code) == (Refuse, "doubt")
+    run = Agent(model, [order], approve=lambda asked: False).run("Order").transcript
+    assert backtest(doubt({"order": order}), [run]) == []  # it asked then, too
+    unasked = [m for m in run if not isinstance(m, Verdict)]
+    [(_, _, step)] = backtest(doubt({"order": order}), [unasked])
+    assert isinstance(step, AskHuman)
 
 
 def test_the_end_of_an_open_turn_is_a_step_too():

@@ -15,7 +15,10 @@ from tests.servers import serve
 from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
 from think_agent import Agent, Assistant, connect
+from think_agent.cli.choosing import limit_option, model_option
 from think_agent.cli.eval import command as evaluate
+from think_agent.cli.eval import run_option
+from think_agent.cli.options import Group, flags
 from think_agent.evaluation.command import Evaluation
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
@@ -192,14 +195,16 @@ def test_sigterm_stops_a_command_also_one_that_a_script_started_in_the_backgroun
     assert (process.returncode, shown.strip()) == (130, "stopped")
 
 
-def under(heading: str, command: click.Command = refund) -> set[str]:
-    """The names of the flags of a command under a heading of its help."""
-    return {param.name for param in command.params if getattr(param, "group", "") == heading}
-
-
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     connects = inspect.signature(connect).parameters.keys()
-    assert under("model") - connects == {"provider", "model", "num_ctx"}  # which is Ollama's own
-    assert {"max_cost", "patience"} < under("limits") <= inspect.signature(Agent).parameters.keys()
-    assert {"trials", "base_url"} < under("runs", evaluate)
-    assert under("runs", evaluate) <= inspect.signature(Evaluation).parameters.keys() | connects
+    limits = names_in(limit_option, refund)
+    runs = names_in(run_option, evaluate)
+    assert names_in(model_option, refund) - connects == {"provider", "model", "num_ctx"}
+    assert {"max_cost", "patience"} < limits <= inspect.signature(Agent).parameters.keys()
+    assert {"trials", "base_url"} < runs
+    assert runs <= inspect.signature(Evaluation).parameters.keys() | connects
+
+
+def names_in(group: Group, command: click.Command) -> set[str]:
+    """The names of the flags of a command that are in a group of its help."""
+    return {name for name, flag in flags(command).items() if flag.group is group}

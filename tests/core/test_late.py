@@ -20,7 +20,6 @@ def shop():
     ("with_key", "with_person", "refused"),
     [
         (True, False, ""),  # the shop knows the key, and books nothing new
-        (False, False, "doubt"),
         (False, True, "person"),  # who looks into the books, and says no
     ],
 )
@@ -32,3 +31,11 @@ def test_a_repeat_of_a_late_booking_books_nothing_new(shop, with_key, with_perso
     assert (second.refused, second.is_error) == (refused, bool(refused))
     assert shop.bookings("ORD-002") == 1
     assert len(shop.keys.get("ORD-002", ())) == with_key
+
+
+@pytest.mark.parametrize("words", ["as before", "reworded", "defaults"])
+def test_without_a_key_and_a_person_a_repeat_of_a_late_booking_waits_for_one(shop, words):
+    outcome = work(shop, "Refund ORD-002", with_key=False, with_person=False, words=words)
+    assert outcome.exit == "needs_human"
+    assert outcome.question.as_new.name == "process_refund"
+    assert shop.bookings("ORD-002") == 1

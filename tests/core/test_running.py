@@ -81,7 +81,7 @@ def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000(
     ("most", "exit"), [(500, "budget"), (501, "truncated"), (None, "truncated")]
 )
 def test_a_reply_that_is_cut_at_the_token_limit_ends_the_turn_with_budget(most, exit):
-    cut = Assistant("I w", (), (call("look", item="a"),), "max_tokens", Usage(300, 200))
+    cut = Assistant("I w", "", (call("look", item="a"),), "max_tokens", Usage(300, 200))
     outcome = agent(cut, max_tokens=most).run(ASK.text)
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
 
@@ -227,5 +227,5 @@ class Unfinished(Model):
 
 def test_a_stream_without_a_reply_is_an_error():
     """Else the model would be asked again and again."""
-    with pytest.raises(RuntimeError, match="the model gave no Assistant"):
+    with pytest.raises(TypeError, match="ended without an Assistant"):
         list(Agent(Unfinished()).stream("Hi"))

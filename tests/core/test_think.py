@@ -1,14 +1,23 @@
+from dataclasses import dataclass, replace
+
 import jsonschema
 import pytest
 from hypothesis import given
 
 from tests.support.strategies import think_calls
-from think_agent import THINK, THINK_MINIMAL, ToolCall
-from think_agent.think import RECORDED, acknowledge, should_continue, thought
+from think_agent import THINK, THINK_MINIMAL, Agent, ScriptedModel, Tool, ToolCall, tool
+from think_agent.testing import call
+from think_agent.think import acknowledge, should_continue, thought
 
 
 def think(**arguments):
     return ToolCall("1", "think", arguments)
+
+
+def argue(reasons_for, reasons_against):
+    """A call of a think tool with several texts (ARGUE)."""
+    texts = {"for": reasons_for, "against": reasons_against, "should_continue": "true"}
+    return think(**texts)
 
 
 @pytest.mark.parametrize(
@@ -57,35 +66,121 @@ def test_a_missing_signal_is_unreadable():
     assert should_continue(ToolCall("1", "think", '{"should_continue": "false"}')) is None
 
 
-STAY, LEAVE = think(should_continue="true"), think(should_continue=False)
+STAY = think(thought="due", should_continue="true")
+LEAVE = think(thought="done", should_continue=False)
 
 
-MISSING = ' should_continue was missing or unreadable; it must be "true" or "false".'
-ANSWERS = {  # call, tool: what is said after the constant
-    "good": (STAY, THINK, ""),
-    "the last one": (LEAVE, THINK, ""),
-    "empty": (think(thought=""), THINK_MINIMAL, ""),
-    "unreadable": (think(thought="x", should_continue="no"), THINK, MISSING),
-    "missing": (think(thought="x"), THINK, MISSING),
-    "text": (ToolCall("1", "think", "{"), THINK, " Its arguments were not a JSON object"),
-}
+UNREADABLE = 'should_continue was missing or unreadable; it must be "true" or "false".'
+
+ARGUE = replace(  # a think tool of your own, with several texts
+    THINK,
+    parameters={
+        "type": "object",
+        "properties": {
+            "for": {"type": "string"},
+            "against": {"type": "string"},
+            "rule": {"type": "string"},
+            "should_continue": {"type": "string"},
+        },
+        "required": ["for", "against", "should_continue"],
+    },
+)
 
 
-@pytest.mark.parametrize(("call", "tool", "more"), ANSWERS.values(), ids=ANSWERS)
-def test_each_thought_gets_its_result(call, tool, more):
-    said = acknowledge(call, tool, under_schema=False)
-    assert RECORDED == "Thought recorded."
-    assert said.startswith(RECORDED + more) if more else said == RECORDED
+@dataclass
+class Case:
+    """A think call, and what the model reads."""
+
+    name: str
+    call: ToolCall
+    reads: str
+    tool: Tool = THINK
+    is_error: bool = False
+
+
+CASES = [
+    Case("a thought", STAY, "Thought recorded."),
+    Case("the last thought", LEAVE, "Thought recorded."),
+    Case("a signal that cannot be read", think(thought="x", should_continue="no"), UNREADABLE),
+    Case("no signal", think(thought="x"), UNREADABLE),
+    Case("no signal, and none is asked for", think(thought="x"), "recorded.", THINK_MINIMAL),
+    Case("an empty thought", think(thought="", should_continue="true"), '"thought"', is_error=True),
+    Case("a blank one", think(thought=" - ", should_continue="true"), '"thought"', is_error=True),
+    Case("another key", think(reasoning="x", should_continue="true"), '"thought"', is_error=True),
+    Case("nothing at all", think(), '"thought"', is_error=True),
+    Case("no JSON", ToolCall("1", "think", "{"), "not a JSON object", is_error=True),
+    Case("an end without a thought", think(should_continue="false"), "The end is noted."),
+    Case("for and against", argue("due", "none"), "Thought recorded.", ARGUE),
+    Case("no word against it", argue("due", " "), '"against"', ARGUE, is_error=True),
+    Case("no word for it", argue(None, "final sale"), '"for"', ARGUE, is_error=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_kit_confirms_only_what_it_has_read(case):
+    result = acknowledge(case.call, case.tool, under_schema=False)
+    assert case.reads in result.content
+    assert result.is_error == case.is_error
 
 
 @given(think_calls)
 def test_every_thought_gets_a_result_that_is_not_empty(call):
-    assert acknowledge(call, THINK, under_schema=False).startswith(RECORDED)
+    assert acknowledge(call, THINK, under_schema=False).content
     assert isinstance(thought(call), str)
     assert should_continue(call) in (True, False, None)
 
 
-def test_a_thought_in_a_form_without_the_signal_is_complained_of_in_no_word():
-    assert acknowledge(think(thought="x"), THINK, under_schema=True) == RECORDED
+def test_a_form_may_leave_the_signal_out():
+    left_out = acknowledge(think(thought="x"), THINK, under_schema=True)
+    assert left_out.content == "Thought recorded."
     unreadable = think(thought="x", should_continue="maybe")
-    assert acknowledge(unreadable, THINK, under_schema=True) == RECORDED + MISSING
+    assert UNREADABLE in acknowledge(unreadable, THINK, under_schema=True).content
+
+
+@tool(think_first=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+@dataclass
+class Paid:
+    """A thought, and whether a guarded call after it in the same reply runs."""
+
+    name: str
+    thought: ToolCall
+    runs: bool
+    think: Tool = THINK
+
+
+PAID = [
+    Paid("a thought", think(thought="due", should_continue="true"), runs=True),
+    Paid("a thought under another key", think(reasoning="due"), runs=False),
+    Paid("an empty thought", think(thought=""), runs=False),
+    Paid("for and against", argue("due", "none"), runs=True, think=ARGUE),
+    Paid("for alone", argue("due", ""), runs=False, think=ARGUE),
+]
+
+
+@pytest.mark.parametrize("case", PAID, ids=lambda case: case.name)
+def test_a_guarded_call_needs_each_text_that_is_required(case):
+    model = ScriptedModel([(case.thought, call("pay", cents=1)), "Well.", "Well."])
+    outcome = Agent(model, [pay], think=case.think, force="never", silence="accept").run("Pay.")
+    assert bool(outcome.actions) == case.runs
+
+
+def test_several_texts_are_one_thought_wherever_it_is_shown():
+    model = ScriptedModel([(argue("It is due.", "Nothing."), call("pay", cents=1)), "Well."])
+    shown = []
+
+    def approve(question):
+        shown.append(question.thought)
+        return True
+
+    guarded = replace(pay, needs_approval=True)
+    agent = Agent(model, [guarded], think=ARGUE, force="never", silence="accept", approve=approve)
+    outcome = agent.run("Pay.")
+    text = "for: It is due.\nagainst: Nothing."
+    assert shown == [text]
+    assert outcome.thoughts == (text,)
+    assert outcome.actions[0].thought == text

@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("dbos", reason='needs DBOS: pip install -e ".[fleet]"')
 
-from dbos import DBOS, DBOSPortableJSONSerializer
+from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID
 
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import ended
@@ -44,6 +44,7 @@ from think_agent import (
     ScriptedModel,
     Started,
     Usage,
+    Verdict,
     connect,
     tool,
 )
@@ -361,8 +362,9 @@ def engine(tmp_path):
         return lines(itertools.chain(*runs))
 
     @DBOS.workflow()
-    def answered(recorded: list[str], yes: bool) -> list[str]:
-        return lines(agents[0].resume(read(recorded), verdict=yes).transcript)
+    def answered(recorded: list[str], question: str, decision: str) -> list[str]:
+        verdict = Verdict(decision, question=question)
+        return lines(agents[0].resume(read(recorded), verdict=verdict).transcript)
 
     def start(agent, *texts):
         agents[:] = [agent]
@@ -430,28 +432,101 @@ def test_a_person_is_waited_for_in_the_workflow(engine):
     def is_dear(arguments):
         return arguments["cents"] > 5000
 
-    def ask(question):
-        return bool(DBOS.recv("verdict", timeout_seconds=30))
-
+    asked, is_asked = [], threading.Event()
     guarded = replace(pay, needs_approval=is_dear)
-    handle = engine(durable(BILL, "Done.", tools=[guarded], approve=ask), "the bill, please")
-    time.sleep(0.3)
+    agent = durable(BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "the bill, please")
+    assert is_asked.wait(60)
     assert paid == []
-    DBOS.send(handle.get_workflow_id(), True, "verdict")
+    post(handle, asked[0], "yes")
     assert last_reply(handle) == "Done."
     assert len(paid) == 1
     assert "approval" in [step["function_name"] for step in steps_of(handle)]
 
 
-@pytest.mark.parametrize("yes", [True, False])
-def test_a_run_that_paused_is_answered_in_another_workflow(engine, yes):
+def receiver(asked, is_asked):
+    """`approve=` of a durable agent: it waits until somebody answers this question."""
+
+    def ask(question):
+        asked.append(question.id)
+        is_asked.set()
+        while True:
+            posted = DBOS.recv("verdict", timeout_seconds=60)
+            if posted["question"] == question.id:
+                return Verdict(**posted)
+
+    return ask
+
+
+def post(handle, question, decision):
+    """What a page does: it sends the id of the question, and the answer."""
+    answer = {"question": question, "decision": decision}
+    DBOS.send(handle.get_workflow_id(), answer, "verdict")
+
+
+def test_an_answer_that_is_sent_twice_answers_one_question(engine):
+    asked, is_asked = [], threading.Event()
+    guarded = replace(pay, needs_approval=True)
+    agent = durable(BILL, BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "two bills")
+    assert is_asked.wait(60)
+    is_asked.clear()
+    post(handle, asked[0], "yes")
+    post(handle, asked[0], "yes")
+    assert is_asked.wait(60)  # the second question, for an equal call
+    assert len(paid) == 1
+    post(handle, asked[1], "no")
+    assert last_reply(handle) == "Done."
+    assert len(paid) == 1
+
+
+def test_a_question_whose_predicate_raises_keeps_its_id_when_the_workflow_starts_over(engine):
+    def broken(arguments):
+        raise ConnectionError("the risk service is down")
+
+    asked, is_asked = [], threading.Event()
+    guarded = replace(pay, needs_approval=broken)
+    agent = durable(BILL, "Done.", tools=[guarded], approve=receiver(asked, is_asked))
+    handle = engine(agent, "the bill, please")
+    assert is_asked.wait(60)
+    post(handle, asked[0], "yes")
+    assert last_reply(handle) == "Done."
+    DBOS.rewind_workflow(
+        handle.get_workflow_id(), start_step=len(steps_of(handle)) + 1
+    ).get_result()
+    assert asked[0] == asked[1]
+    assert len(paid) == 1
+
+
+def test_equal_requests_of_two_conversations_are_two_questions(engine):
+    agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
+    pauses = [read(engine(agent, "the bill, please").get_result())[-1].id for _ in range(2)]
+    assert pauses[0] != pauses[1]
+
+
+@pytest.mark.parametrize("decision", ["yes", "no"])
+def test_a_run_that_paused_is_answered_in_a_workflow_that_has_the_id_of_the_question(
+    engine, decision
+):
     agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
     waiting = engine(agent, "the bill, please").get_result()
+    question = agent.next_step(read(waiting)).question
     assert isinstance(read(waiting)[-1], Paused)
     assert paid == []
-    handle = DBOS.start_workflow(engine.answered, waiting, yes)
-    assert last_reply(handle) == "Done."
-    assert len(paid) == yes
+    for _ in range(2):  # a double click: the engine runs a workflow of one id once
+        with SetWorkflowID(question.pause):
+            handle = DBOS.start_workflow(engine.answered, waiting, question.id, decision)
+        assert last_reply(handle) == "Done."
+    assert len(paid) == (decision == "yes")
+
+
+def test_a_paused_run_is_answered_in_no_other_workflow(engine):
+    agent = durable(BILL, "Done.", tools=[replace(pay, needs_approval=True)])
+    waiting = engine(agent, "the bill, please").get_result()
+    question = agent.next_step(read(waiting)).question
+    with pytest.raises(ValueError, match="SetWorkflowID"):
+        DBOS.start_workflow(engine.answered, waiting, question.id, "yes").get_result()
+    assert paid == []
 
 
 def test_a_check_is_a_step_and_is_not_run_again(engine):

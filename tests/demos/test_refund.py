@@ -378,8 +378,9 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     paused = run_offline("ORD-004", "--approve", "ask", "--transcript", kept)
     assert paused.returncode == 3
     assert "… waits for a person" in paused.stdout
-    refused = run_offline("ORD-001", "--transcript", kept)
-    assert (refused.returncode, "resume it first" in refused.stderr) == (1, True)
+    repeated = run_offline("ORD-004", "--transcript", kept)  # a supervisor repeats its command
+    assert repeated.returncode == 1
+    assert "this request is not finished yet; resume it" in repeated.stderr
     resumed = run_offline("--resume", kept, "--approve", "always-under", "600")
     assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
     assert decisions(tmp_path / "b.shop.db") == [("ORD-004", "approve")]

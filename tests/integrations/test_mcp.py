@@ -194,10 +194,12 @@ def test_an_async_tool_may_open_a_server_but_not_block_for_it() -> None:
 def test_a_command_that_dies_in_a_call_is_in_doubt_and_stays_gone() -> None:
     with Server([sys.executable, "-c", COMMAND], trusted=True) as tools:
         first, again, after = results(
-            agent(tools, call("die"), call("die"), call("name", name="X")).run("Die.")
+            agent(
+                tools, call("die"), call("die"), call("name", name="X"), approve=lambda asked: False
+            ).run("Die.")
         )
     assert first.in_doubt
-    assert again.refused == "doubt"
+    assert again.refused == "person"
     assert (after.content, after.in_doubt) == (
         "error: nothing was sent: the server is gone.",
         False,

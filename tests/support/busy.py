@@ -54,6 +54,7 @@ def busy_agent(plays: Callable[[int], tuple[ToolCall, ...]] = mixed, **settings:
         calls = plays(next(numbers))
         return Assistant(tool_calls=calls, stop_reason="tool_use", usage=Usage(10, 2, 1, 1))
 
+    settings = {"approve": lambda question: True, **settings}  # a call in doubt is asked about
     return Agent(ScriptedModel(reply), [pay, look], now=clock(), **LIMITS, **settings)
 
 

@@ -88,7 +88,7 @@ def is_stop(message: Message) -> bool:
 def says_continue(call: ToolCall) -> bool | None:
     """The exit signal: a bool, or text in any case. None: it cannot be read."""
     text = str(argument(call, "should_continue")).strip().lower()
-    return {"true": True, "false": False}.get(text)
+    return {"true": True, "false": False, "cannot": "cannot"}.get(text)
 
 
 def argument(call: ToolCall, name: str) -> Any:
@@ -116,6 +116,9 @@ def bare(call: ToolCall) -> dict[str, Any] | str:
     if isinstance(call.arguments, str) or call.name == "think":
         return call.arguments
     return {name: value for name, value in call.arguments.items() if name != "thought"}
+
+
+NO_NOTES = {"should_continue", "missing"}  # arguments of a think call
 
 
 # What a turn says.
@@ -166,20 +169,31 @@ class Made:
 
     @property
     def is_thought(self) -> bool:
-        return not self.is_action and self.result is not None and not self.failed
+        return not self.is_action and self.result is not None and not self.refused
 
     @property
     def text(self) -> str:
         """The text of a thought."""
         if isinstance(self.call.arguments, str):
             return self.call.arguments
-        return str(argument(self.call, "thought") or "")
+        notes = [(n, v) for n, v in self.call.arguments.items() if v and n not in NO_NOTES]
+        if [name for name, _ in notes] == ["thought"]:
+            return str(notes[0][1])
+        return "\n".join(f"{name}: {value}" for name, value in notes)
+
+    @property
+    def has_notes(self) -> bool:
+        """Does an argument hold a text, other than those that are no notes?"""
+        arguments = self.call.arguments if isinstance(self.call.arguments, dict) else {}
+        notes = set(arguments) - NO_NOTES
+        return any(not is_blank(arguments[name]) for name in notes)
 
     @property
     def covers(self) -> bool:
         """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
         is_whole = self.reply.stop_reason in WHOLE
-        return self.is_thought and is_whole and not is_blank(argument(self.call, "thought"))
+        is_read = self.is_thought and not self.failed
+        return is_read and is_whole and isinstance(self.call.arguments, dict) and self.has_notes
 
 
 @dataclass(frozen=True)
@@ -604,7 +618,8 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
     said, everything = turn.replies, of_type(Assistant, messages)
     done, did = turn.answered, turn.actions
     spoken = of_type((User, Assistant, ToolResult), messages)
-    thinking_last = [made.is_thought for made in done if made.is_thought or made.is_action]
+    counted = [made for made in done if made.is_thought or made.is_action]
+    thinking_last = [made.is_thought and not made.failed for made in counted]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
     ignoring = [one for one in forced if one.enforced == "ignored"]
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
@@ -624,6 +639,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "reply_to": turn.question,
         "signal": turn.signal,
         "refused": any(made.refused for made in turn.calls),
+        "is_answered": isinstance(turn.last, ToolResult) and not turn.open,
         "says_done": turn.says_done,
         "is_closing_reply": turn.is_closing,
         "asks_to_close": turn.asks_to_close,
@@ -676,8 +692,10 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (
             what(did[-1]) if did else ("", "", ""),
-            in_a_row([what(action) == what(did[-1]) for action in did]),
-            Counter(map(what, did)),
+            {
+                what(one): [n for n, other in enumerate(did) if what(other) == what(one)]
+                for one in did
+            },
             turn.pointed_out,
         ),
     }

@@ -80,7 +80,7 @@ results = st.builds(
 )
 starts = st.builds(Started, ids, texts, texts, texts, given, times)
 decisions = st.sampled_from(["yes", "no", "quit"])
-verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, flags, times)
+verdicts = st.builds(Verdict, decisions, ids, texts, texts, given, flags, flags, texts, times)
 checks = st.builds(Checked, texts, st.none() | texts, times)
 exits = st.sampled_from(["signal", "silence", "unmet", "limit", "truncated", "gave_up"])
 ends = st.builds(Ended, exits, texts, times)
@@ -94,7 +94,7 @@ assistants = st.builds(
     tool_choice=tool_choices,
     at=times,
 )
-pauses = st.builds(Paused, texts, ids, times)
+pauses = st.builds(Paused, texts, ids, given, texts, times)
 messages = users | assistants | results | starts | verdicts | checks | ends | pauses
 transcripts = st.lists(messages, max_size=8)
 

@@ -85,7 +85,7 @@ marks = st.one_of(
 strays = results(ids, st.just("pay"))
 checks = st.builds(Checked, st.sampled_from(["all", "paid"]), st.sampled_from([None, "ORD-1"]), ats)
 ends = st.builds(Ended, st.sampled_from(["signal", "unmet"]), st.sampled_from(["", "Over."]), ats)
-ends |= st.builds(Paused, st.just("Run pay?"), ids, ats)
+ends |= st.builds(Paused, st.just("Run pay?"), ids, at=ats)
 between = st.lists(persons | questions | marks | strays | checks | ends, max_size=2)
 blocks = st.one_of(exchanges(), exchanges(), exchanges(), between)
 parts = st.tuples(st.lists(persons, max_size=1), st.lists(blocks, max_size=7))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..messages import to_json
+from ..outcome import pluralize
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
@@ -232,6 +233,7 @@ def _templates() -> Any:
         "json": _json,
         "json_value": json_value,
         "notes": notes,
+        "pluralize": pluralize,
         "raw": to_json,
         "screen_style": screen_style,
         "shorten": shorten,

@@ -180,7 +180,11 @@ def a_pause_waits(before: Before, message: Message) -> Complaints:
     """After a question to a person comes the answer, or another request."""
     if not isinstance(before.last, Paused):
         return
-    if isinstance(message, Verdict) or is_request(message) or _is_stopped(message):
+    if isinstance(message, Verdict):
+        if message.question != before.last.id:
+            yield "it answers another question than the one that waited"
+        return
+    if is_request(message) or _is_stopped(message):
         return
     if isinstance(message, ToolResult) and message.in_doubt:
         return
@@ -314,10 +318,10 @@ def a_refusal_has_its_reason(before: Before, message: Message) -> Complaints:
                 yield "it was refused by a person, and nobody had said no"
         case "text" if not call.recovered:
             yield "it was refused because it was written as text, and it was not"
-        case "doubt":
-            doubts = before.turn.history.read(Doubts).calls
-            if not any(doubt.written.name == call.name for doubt in doubts):
-                yield "it was refused because it may have happened, and it was not tried before"
+        case "repeat":
+            done = [action for action in before.turn.actions if not action.result.is_error]
+            if not any(action.call.name == call.name for action in done):
+                yield "it was refused because it had just succeeded, and it had not"
 
 
 # What the model is asked, and what the kit says.
@@ -335,6 +339,8 @@ def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complai
         return
     if isinstance(turn.last, User) and turn.last.kind == "policy":
         return  # a policy of the user asks as it likes
+    if turn.is_answered and turn.signal == "cannot":
+        return  # it closes only with a think tool that offers that value
     closes = turn.says_done or turn.asks_to_close
     if closes and message.tool_choice != "none":
         yield "it was not asked as a closing reply, although the turn was to be closed"
@@ -385,6 +391,8 @@ def _exits(before: Before) -> set[str]:
     if exit in SAYS_DONE:
         found.add("invalid_answer")  # the type of the answer is not in the record
         exit = "unmet" if turn.read(Checks).missing else exit
+    if exit and turn.signal == "cannot":
+        found.add("cannot")
     if exit:
         found.add(exit)
     return found
@@ -424,7 +432,7 @@ def an_answer_was_said(before: Before, message: Message) -> Complaints:
     """The answer is in a reply of the turn."""
     if not isinstance(message, Ended) or not message.answer:
         return
-    if message.exit in ("declined", "gave_up", "limit", "budget"):
+    if message.exit in ("declined", "gave_up", "limit", "budget", "empty"):
         return  # the kit, or a policy, may have said it
     said: set[str] = set()
     for reply in before.turn.replies:

@@ -44,7 +44,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
             verdict = _answer(view, question)
         except EOFError:
             view.print("")  # to end the line of the prompt
-            verdict = Verdict("quit", reason="The input ended.")
+            verdict = question.stop("The input ended.")
         view.start()
     return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
 
@@ -63,37 +63,45 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
         key = word.lower()[:1]
         if key not in keys:
             view.print(f"Answer with one of these letters: {', '.join(keys)}.", "red")
-            continue
-        match key:
-            case "y":
-                return Verdict("yes", arguments=written)
-            case "w":
-                return Verdict("yes", new=True)
-            case "n":
-                return Verdict("no", reason=rest.strip() or read_line("why? ").strip())
-            case "q":
-                return Verdict("quit")
-            case "v":
-                _show_whole(view, asked, arguments)
-            case "e":
-                assert written is not None  # other arguments are refused before the question
-                written = _edited(written, arguments)
-                arguments = arguments | written  # the yes is for what is shown, changed or not
+        elif key == "v":
+            _show_whole(view, asked, arguments)
+        elif key == "e":
+            assert written is not None  # other arguments are refused before the question
+            written = _edited(written, arguments)
+            arguments = arguments | written  # the yes is for what is shown, changed or not
+        else:
+            return _decide(asked, key, rest.strip(), written)
+
+
+def _decide(asked: AskHuman, key: str, said: str, written: Json | None) -> Verdict:
+    """The verdict of a key, with what the person typed after it."""
+    match key:
+        case "y":
+            return asked.yes(reason=said, arguments=written)
+        case "w":
+            return asked.new(reason=said)
+        case "n":
+            if not said and asked.call:
+                said = read_line("why? ").strip()
+            return asked.no(said)
+    return asked.stop(said)
 
 
 def _keys(asked: AskHuman) -> dict[str, str]:
-    """The letters that answer the question, each with its meaning."""
-    keys = {"y": "yes: run it as it stands"}
+    """The letters that answer the question, each with its meaning. What the person types after a
+    letter reaches the model, except where the meaning says that it does not.
+    """
+    over = "nothing more is run, and the model reads nothing more"
     if asked.call is None:
-        keys = {"y": "yes: go on"}
-    elif asked.as_new:
+        return {"y": "yes: go on (or: y use the mirror)", "n": f"no: {over}", "q": "the same as no"}
+    keys = {"y": "yes: run it as it is shown"}
+    if asked.as_new:
         keys = {"y": "yes: the same again", "w": "a new one, as it is written now"}
     keys["n"] = "no: say why, and the model reads that"
-    if asked.call and not asked.as_new:
+    if not asked.as_new:
         keys["e"] = "edit the arguments, then decide"
-    if asked.call:
-        keys["v"] = "view the whole of it"
-    keys["q"] = "quit: nothing more is run, and this request is over"
+    keys["v"] = "view the whole of it"
+    keys["q"] = f"quit: {over}"
     return keys
 
 
@@ -104,7 +112,7 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
     question = asked.question
     if asked.call:
         question = f"Run {_one_line(asked.call.name)}?"
-    if asked.thought and asked.call != view.on_screen:
+    if asked.thought:
         view.print(f"The thought behind it: {_one_line(asked.thought)}", "cyan")
     view.print("")
     _show_rows(view, arguments)

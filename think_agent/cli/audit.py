@@ -39,15 +39,7 @@ from ..evaluation import tables
 from ..messages import Json
 from .console import RunView
 from .demo import demo_module
-from .options import (
-    Command,
-    new_file,
-    old_file,
-    origin_of,
-    output_option,
-    several,
-    under,
-)
+from .options import Command, Group, new_file, old_file, origin_of, output_option, several
 from .own_agent import load_agent
 from .screen import Screen, say, write_block
 from .why import explained
@@ -56,7 +48,7 @@ EXIT_CODES = (
     "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, and "
     "--check found that the record cannot be true"
 )
-log_option = under("runs of other programs")
+log_option = Group("runs of other programs")
 
 
 def write_page(path: Path, page: str) -> None:

@@ -17,15 +17,15 @@ from ..model import Model
 from ..providers import PROVIDERS, connect
 from ..testing.scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, given, positive, prices_of, together, under, whole
+from .options import Command, Group, positive, prices_of, together, whole
 from .screen import say
 
 REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
 ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
 
-model_option = under("model")
-limit_option = under("limits")
+model_option = Group("model")
+limit_option = Group("limits")
 
 
 def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
@@ -88,7 +88,7 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
+    found = limit_option.given(ctx) | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
@@ -99,7 +99,7 @@ def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
     under their heading are arguments of `connect`.
     """
-    options = given(ctx, "model")
+    options = model_option.given(ctx)
     spec = options.pop("provider")
     if "model" in options:
         spec = f"{spec.partition(':')[0]}:{options.pop('model')}"

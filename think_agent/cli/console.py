@@ -35,7 +35,7 @@ from ..messages import (
 )
 from ..outcome import Data, Outcome, report
 from ..running import Event
-from ..streaming import Delta, Notice
+from ..streaming import Delta, Notice, Progress
 from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
@@ -104,8 +104,11 @@ class RunView:
         """What the messages say, those of earlier runs included."""
         self.on_screen = ToolCall("", "", {})
         """The call that was shown last; at first none."""
+        self.progress = Progress(1)
+        """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
+        self._held_as = "answer"  # its kind in LOOK
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
 
@@ -132,6 +135,8 @@ class RunView:
                 self.stop()
                 figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
+            case Progress():
+                self.progress = event
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
@@ -167,8 +172,11 @@ class RunView:
     def reply(self, reply: Assistant) -> None:
         """Print a reply without its calls. Its text waits for the thought in them (rule 3)."""
         self.line("thinking", reply.thinking)
-        self.line("commentary", reply.commentary)
-        self._hold(reply.text)
+        if reply.text.strip():
+            self.line("commentary", reply.commentary)
+            self._hold(reply.text)
+        else:
+            self._hold(reply.commentary, "commentary")
 
     def call(self, call: ToolCall) -> None:
         """Print a call, below the thought that it carries; of a call of think only the thought."""
@@ -246,14 +254,15 @@ class RunView:
         if self.verbose:
             self.line("step", took)
 
-    def _hold(self, text: str) -> None:
+    def _hold(self, text: str, kind: str = "answer") -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
         shown once.
         """
         text = text.strip()
         if self._held != text:
-            write_block(self.console, *LOOK["answer"], self._held)
+            write_block(self.console, *LOOK[self._held_as], self._held)
         self._held = text
+        self._held_as = kind
 
     def _grow(self, delta: Delta) -> None:
         """Add a piece of the reply that is arriving."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from ..audit.page import rendered
-from ..audit.words import counted
+from ..outcome import pluralize
 from .scores import Result, Results, Score, Share, named
 from .tables import Section
 
@@ -63,9 +63,9 @@ def about(results: Results) -> dict[str, str]:
     served = sorted({model for result in ran for model in result.served})
     cases = _once(result.case for result in ran)
     size = [
-        counted(len(settings), "setting"),
-        counted(len(cases), "case"),
-        counted(len(ran), "run"),
+        pluralize(len(settings), "setting"),
+        pluralize(len(cases), "case"),
+        pluralize(len(ran), "run"),
     ]
     times = sorted(_minute(result) for result in ran)
     return {

@@ -33,7 +33,7 @@ from .. import __version__
 from ..agent import Agent, Saved
 from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
-from ..messages import Assistant, Message, from_json, to_json
+from ..messages import Assistant, Message, Verdict, from_json, to_json
 from ..model import Model, Request
 from ..received import received
 from ..running import Effect, Event, Opening, Perform, Run, RunCheck
@@ -115,6 +115,8 @@ class DurableAgent(Agent):
         in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
         if DBOS.workflow_id is None or in_a_file:
             raise TypeError(ONLY)
+        if isinstance(opening, Verdict):
+            _check_workflow_of(opening)
         this = copy(self)  # workflows run side by side: each run has its own clock and keys
         this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
         this.now = lambda: this._stamp
@@ -123,6 +125,18 @@ class DurableAgent(Agent):
 
     async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         raise TypeError(ONLY)
+
+
+def _check_workflow_of(answer: Verdict) -> None:
+    """An answer that is sent twice must not start two workflows. The engine runs a workflow of one
+    id once, so the workflow that resumes has the id of the question's pause.
+    """
+    pause = answer.question.partition(".")[0]
+    if pause != DBOS.workflow_id:
+        raise ValueError(
+            "resume in a workflow that has the id of the question: "
+            "with SetWorkflowID(question.pause): DBOS.start_workflow(...)"
+        )
 
 
 def _options(effect: Effect) -> StepOptions:

@@ -30,7 +30,7 @@ class Needs:
             return
         if about.call.name != THINK_NAME:
             self.thought = True
-        elif not message.is_error:
+        elif not message.refused and not message.is_error:  # an error: the thought was missing
             self.thought = False
 
 

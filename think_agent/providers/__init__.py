@@ -108,7 +108,7 @@ def connect(
     from ..dialects import Tags, in_dialect, recovered, tagged  # late: most need none of it
 
     if provider == "ollama":
-        connected = tagged(connected, Tags(plain="answer", answer=()))
+        connected = tagged(connected, Tags(plain="answer", answer=()), asks=False)
     return in_dialect(recovered(connected), dialect)  # local servers leave calls in the text
 
 

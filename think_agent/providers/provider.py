@@ -17,6 +17,8 @@ from .exchange import Exchange
 class Provider(Endpoint):
     """What each provider derives from."""
 
+    is_checked = True  # `wire/incoming.py` does it
+
     def complete(self, request: Request) -> Assistant:
         reply: Assistant
         *_, reply = self.stream(request, in_pieces=False)

@@ -1,0 +1,124 @@
+"""Question: what a person is asked, and the answers to it.
+
+Rule 1: A question has an id, and an answer names it: `question.yes(by="the manager")`. A call's id
+        would not do, because some servers number their calls again in each reply.
+Rule 2: The id has two parts. The first is made when the run pauses, and recorded (`Paused.id`). The
+        second is a digest of what is shown: the tool, the arguments, and what the function will
+        get. So after a change of the code, the same pause shows another question.
+Rule 3: The second part is never recorded: a secret in the arguments could be guessed from it.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .messages import Json, ToolCall, Verdict, find_problem
+from .text import canonical, well_formed
+
+
+@dataclass(frozen=True)
+class AskHuman:
+    """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
+    on at all.
+
+    - `thought`: the thought that justifies the call
+    - `received`: the arguments as the function will get them
+    - `remark`: why the person is asked, if it is not the tool alone
+    - `as_new`: an earlier try of the call may have happened. Then nothing is edited, and there are
+      three answers: the same again (yes), this new one (new), or no
+    - `pause`: the first part of the id
+    - `stable`: `received` without the defaults that are made again each time
+    - `is_refused`: today's code would refuse the call, so a yes will not run it
+
+    `yes`, `no`, `new` and `stop` make the answers for `Agent.resume` and `approve=`.
+    """
+
+    question: str
+    call: ToolCall | None = None
+    thought: str = ""
+    received: Json | None = field(default=None, compare=False)
+    remark: str = ""
+    as_new: ToolCall | None = None
+    pause: str = field(default="", compare=False)
+    stable: Json | None = field(default=None, compare=False, repr=False)
+    is_refused: bool = field(default=False, compare=False)
+
+    @property
+    def call_id(self) -> str:
+        """The id of `call`; empty if there is none."""
+        return self.call.id if self.call else ""
+
+    @property
+    def id(self) -> str:
+        """The name of this question. A page or a queue sends it back with the answer."""
+        return f"{self.pause}.{self.shown}"
+
+    @property
+    def shown(self) -> str:
+        """A digest of what the person sees, and nothing else: the wording may change (rule 2)."""
+        import hashlib  # late, because it loads OpenSSL
+
+        what: list[Any] = []
+        for call in (self.call, self.as_new):
+            what.append(call and [call.name, call.arguments])
+        received = self.stable if self.stable is not None else self.received
+        text = canonical([*what, received])
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def yes(self, *, by: str = "", reason: str = "", arguments: Json | None = None) -> Verdict:
+        """Run the call as it is shown, or with `arguments` in place of those that are shown. (Or,
+        without a call: go on.) The model reads `reason`.
+        """
+        return self._answer("yes", by, reason, arguments=arguments)
+
+    def new(self, *, by: str = "", reason: str = "") -> Verdict:
+        """Run `as_new`: it is a call of its own, even if an earlier one may have happened."""
+        return self._answer("yes", by, reason, new=True)
+
+    def no(self, reason: str = "", *, by: str = "") -> Verdict:
+        """Do not run the call; the model reads `reason`. (Or, without a call: end the turn.)"""
+        return self._answer("no", by, reason)
+
+    def stop(self, reason: str = "", *, by: str = "") -> Verdict:
+        """Do not run the call, and end the turn."""
+        return self._answer("quit", by, reason)
+
+    def _answer(self, decision: Any, by: str, reason: str, **rest: Any) -> Verdict:
+        return Verdict(decision, self.call_id, reason, by, question=self.id, **rest)
+
+    def answered(self, answer: Verdict | bool) -> Verdict:
+        """The person's answer as it is recorded: it says to which call, and with which arguments.
+        Raises TypeError if it is not an answer to this question.
+        """
+        if isinstance(answer, bool):
+            answer = self.yes() if answer else self.no()
+        if not isinstance(answer, Verdict):
+            kind = type(answer).__name__
+            raise TypeError(f"approve= gave {kind}: use a bool, or a Verdict of this question")
+        is_of_another = answer.question not in ("", self.id)
+        if is_of_another or answer.call_id not in ("", self.call_id):
+            raise TypeError(
+                "approve= gave the answer to another question: use a Verdict of this one"
+            )
+        answer = replace(answer, call_id=self.call_id, question=self.pause)  # rule 3
+        if isinstance(answer.reason, str) and isinstance(answer.by, str):
+            answer = replace(answer, reason=well_formed(answer.reason), by=well_formed(answer.by))
+        problem = find_problem(answer)
+        if problem:
+            raise TypeError(f"approve= gave a Verdict that cannot be recorded: {problem}")
+        if self.call is None or answer.decision != "yes":
+            return replace(answer, new=False, arguments=None, edited=False)
+        if answer.new and self.as_new:
+            return self._say_to_what(answer, self.as_new)
+        return self._say_to_what(replace(answer, new=False), self.call)
+
+    def _say_to_what(self, answer: Verdict, call: ToolCall) -> Verdict:
+        """A yes to `call`, or to the arguments that the person put in."""
+        assert isinstance(call.arguments, dict)  # other arguments are refused before the question
+        arguments = answer.arguments
+        if arguments is None:
+            arguments = call.arguments
+        edited = canonical(arguments) != canonical(call.arguments)
+        if edited and self.as_new:
+            problem = "say yes, no or new, without arguments"
+            raise TypeError(f"this call may have happened: {problem}")
+        return replace(answer, arguments=arguments, edited=edited)
