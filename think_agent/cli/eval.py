@@ -28,6 +28,7 @@ from .options import (
     file_option,
     new_file,
     old_file,
+    origin_of,
     positive,
     prices_of,
     several,
@@ -116,7 +117,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     report = evaluation.report(prices)
     tables.show(report, Screen())
     if html:
-        write_page(html, to_html(evaluation.found(), report))
+        write_page(html, to_html(evaluation.found(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):
