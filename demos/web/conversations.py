@@ -37,8 +37,8 @@ Action: TypeAlias = Literal["turn", "stop", "resume", "verdict"]
 MAY: dict[State, tuple[Action, ...]] = {
     "new": ("turn",),
     "running": ("stop",),
-    "waits": ("verdict",),
-    "stopped": ("resume",),
+    "waits": ("verdict", "turn"),  # a person may say something else instead
+    "stopped": ("resume", "turn"),
     "ended": ("turn",),
     "damaged": (),
     "unreadable": (),
@@ -116,7 +116,7 @@ class Conversation:
         """
         self._expect("verdict")
         paused = Turn.of(_messages(self._entries())).paused
-        if paused is None or paused.call_id != verdict.call_id:
+        if paused is None or paused.id != verdict.question.partition(".")[0]:
             raise Unfitting("this question was answered already; look at the conversation")
         self._start(agent.aresume(self.path, verdict=verdict, on_event=self._show))
         await self._recorded.wait()
@@ -190,15 +190,13 @@ class Conversation:
         }
 
     def _question(self, messages: list[Message]) -> AskHuman:
-        """The question that waits: as it is planned today, or else as it is recorded."""
-        turn = Turn.of(messages)
-        step = self._planner.next_step(turn)
-        question = step.question if isinstance(step, Done) else step
-        if isinstance(question, AskHuman):
-            return question
-        assert turn.paused
-        call = turn.pending[0] if turn.pending and turn.paused.call_id else None
-        return AskHuman(turn.paused.question, call)
+        """The question that waits. After a change of the code it may be another one, with another
+        id.
+        """
+        step = self._planner.next_step(messages)
+        assert isinstance(step, Done)
+        assert step.question  # while a question is open, the next step is that question
+        return step.question
 
     def _expect(self, action: Action) -> None:
         state = self._state(self._entries())

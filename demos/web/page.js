@@ -217,7 +217,7 @@ $("card").onsubmit = async event => {
   const keys = [...$("keys").children];
   const drafts = [keyOf($("edit")), keyOf($("reason"))];
   const isEdited = $("edit").value !== (card.editable ?? "");
-  const body = withModel({call_id: card.id, decision: chosen === "no" ? "no" : "yes",
+  const body = withModel({question: card.id, decision: chosen === "no" ? "no" : "yes",
     reason: $("reason").value, new: chosen === "new"});
   if (chosen === "yes" && isEdited) body.arguments = $("edit").value;
   for (const key of keys) key.disabled = true;  // one answer a question

@@ -42,9 +42,9 @@ def test_a_question_is_answered_once_by_a_post_and_by_its_call_alone(desk):
     name, card = asked(desk)
     assert card["asks"] == "Run process_refund?"
     assert ["order_id", '"ORD-004"'] in card["arguments"]
-    assert desk.post(name, "verdict", call_id="call_0", decision="yes").status_code == 409
+    assert desk.post(name, "verdict", question="another.one", decision="yes").status_code == 409
     assert desk.post(name, "turn", text="And ORD-001?").status_code == 409
-    answers = [desk.post(name, "verdict", call_id=card["id"], decision="yes") for _ in "12"]
+    answers = [desk.post(name, "verdict", question=card["id"], decision="yes") for _ in "12"]
     assert [answer.status_code for answer in answers] == [200, 409]
     desk.until(name, "ended")
     assert decisions(desk.folder / "shop.db") == [("ORD-004", "approve")]
@@ -62,7 +62,7 @@ ESCALATE = {"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"}
 )
 def test_a_no_has_a_reason_and_a_yes_may_be_to_other_arguments(desk, answer, decided):
     name, card = asked(desk)
-    desk.post(name, "verdict", call_id=card["id"], **answer)
+    desk.post(name, "verdict", question=card["id"], **answer)
     desk.until(name, "ended", "waits")
     assert decisions(desk.folder / "shop.db") == decided
     verdicts = [text for kind, text in desk.rows(name) if kind == "verdict"]
@@ -168,7 +168,7 @@ def test_what_is_no_object_is_no_argument(desk, text):
     name, card = asked(desk)
     refused = desk.post_plain(name, "edited", arguments=text)
     assert (refused.status_code, "one JSON object" in refused.json()["detail"]) == (409, True)
-    answered = desk.post(name, "verdict", call_id=card["id"], decision="yes", arguments=text)
+    answered = desk.post(name, "verdict", question=card["id"], decision="yes", arguments=text)
     assert answered.status_code == 409
     assert desk.until(name, "waits")  # and nothing was decided
 
@@ -203,7 +203,7 @@ def test_a_damaged_file_is_shown_as_far_as_it_can_be_read_and_says_so(desk):
     assert (standing["may"], standing["card"]) == ([], None)
     assert "cannot be read" in standing["says"]
     for action in ("turn", "resume", "stop", "verdict"):
-        body = {"turn": {"text": "hi"}, "verdict": {"call_id": "", "decision": "yes"}}
+        body = {"turn": {"text": "hi"}, "verdict": {"question": "", "decision": "yes"}}
         assert desk.post(name="x", action=action, **body.get(action, {})).status_code in (409, 422)
     [listed] = desk.client.get("/conversations").json()
     assert (listed["title"], listed["state"]) == ("Refund ORD-001", "damaged")
@@ -331,7 +331,7 @@ def test_a_server_that_is_killed_loses_nothing_and_books_once(tmp_path, moment):
             else:
                 card = desk.until(name, "waits")["card"]
             if moment == "call":
-                desk.post(name, "verdict", call_id=card["id"], decision="yes")
+                desk.post(name, "verdict", question=card["id"], decision="yes")
                 path = folder / f"{name}.jsonl"
                 while b'"started"' not in path.read_bytes():
                     time.sleep(0.001)
