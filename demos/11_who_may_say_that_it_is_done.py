@@ -1,17 +1,21 @@
-"""Who may say that it is done: six answers, on one model that promises to go on and stops.
+"""Who may say that it is done: seven answers, on one model that promises to go on and stops.
 
-Since lesson 10: six ways to end, on one task, in place of the kit's two. Each way is an Agent.
+Since lesson 10: seven ways to end, on one task, in place of the kit's two. Each way is an Agent.
 
     silence            the loop: a reply without a call is the end, as in most loops
     heartbeat          the loop, unless a call asks to go on (MemGPT)
+    edge               your code: a function of the state names the next node (LangGraph)
     phase              the provider: it marks text before the end, so a promise is no answer
     stop tool          the model, by a call that is the only way out
     task_completed     the model, in a field of every reply (Schema-Guided Reasoning)
     should_continue    the model, with its thought; if it then falls silent too early, it is asked
 
 Rule 1: for the first two, silence is the end, and they lose the second order.
-Rule 2: for the others, the end has to be stated. The price differs: a provider that marks phases, a
-        required tool, a schema, or one question to a model that contradicts itself.
+Rule 2: for the others, the end has to be stated. The price differs: code that knows this task, a
+        provider that marks phases, a required tool, a schema, or one question to a model that
+        contradicts itself.
+
+LangGraph's ready-made edge, `tools_condition`, is the first way again: no call, the end.
 """
 
 from demos.common import Phased, call, follows, play, promising
@@ -39,6 +43,20 @@ def heartbeat(step: Step, turn: Turn) -> Step:
     return step
 
 
+def should_continue(turn: Turn) -> str:
+    """The node after the model: a conditional edge. This one knows that there are two orders."""
+    if turn.pending:
+        return "tools"
+    return "model" if len(turn.actions) < 2 else "end"
+
+
+def edge(step: Step, turn: Turn) -> Step:
+    """Where the loop would end, the edge may lead back to the model, which then has to act."""
+    if isinstance(step, Done) and should_continue(turn) == "model":
+        return CallModel("required")
+    return step
+
+
 def stop_tool(step: Step, turn: Turn) -> Step:
     """A text does not end the run: a call is required, and `finish` is the only way out."""
     if turn.actions and turn.actions[-1].call.name == "finish":
@@ -61,6 +79,7 @@ def lesson(model: Model) -> None:
     for name, agent in {
         "silence": Agent(model, [lookup_order], silence="accept"),
         "heartbeat": Agent(model, [lookup_order], policies=[heartbeat]),
+        "edge": Agent(model, [lookup_order], silence="accept", policies=[edge]),
         "phase": Agent(Phased(model), [lookup_order]),
         "stop tool": Agent(model, [lookup_order, finish], policies=[stop_tool]),
         "task_completed": Agent(json_plan(model), [lookup_order]),

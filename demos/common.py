@@ -1,4 +1,4 @@
-"""The common parts of lessons 02 to 14: the flag `--provider`, and scripted models.
+"""The common parts of the lessons from 02 on: the flag `--provider`, and scripted models.
 
 Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag a scripted
         model plays, and the first printed line says so.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -26,6 +26,11 @@ from think_agent.testing import call as call
 from think_agent.testing import think
 from think_agent.testing.scripted import Script
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from think_agent.integrations.otel import Spans
+
 IS_DONE = "All is done; what is left is to tell the user."
 
 
@@ -39,7 +44,10 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     def command(ctx: click.Context, /, **settings: Any) -> None:
         model = chosen_model(ctx, scripts={"stand-in": stand_in})
         print(LABEL if model.name == "offline" else f"[{model.name}:{model.model}]")
-        lesson(model)
+        try:
+            lesson(model)
+        except ImportError as missing:  # of an extra
+            raise click.UsageError(str(missing)) from missing
 
     sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
 
@@ -84,6 +92,23 @@ def promising(script: Script) -> Script:
         return script(request)
 
     return promise
+
+
+def spans_in_memory() -> "tuple[Spans, Callable[[], tuple[ReadableSpan, ...]]]":
+    """An observer that emits spans, and a function that gives the finished ones."""
+    try:
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        from think_agent.integrations.otel import Spans
+    except ImportError as error:
+        advice = 'OpenTelemetry is not installed; in the clone run: pip install -e ".[otel]"'
+        raise click.UsageError(advice) from error
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Spans(provider.get_tracer("lesson")), exporter.get_finished_spans
 
 
 class Phased(Wrapper):

@@ -39,6 +39,7 @@ Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
+    "cannot",  # a thought said that it cannot be done (`THINK_CANNOT`)
     "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on model calls, actions or seconds was reached
     "budget",  # tokens or money ran out
@@ -72,12 +73,15 @@ COMPLETE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a co
 class ToolCall:
     """One call that the model asks for. `arguments` is a dict, or the raw text if the model wrote
     no JSON object. `recovered`: the model wrote the call into its text, and it was found there.
+    `thought_in`: the argument that holds the thought behind the call, if it carries one. It has
+    another name than usual if the tool itself has a parameter of that name (`Tool.thought_in`).
     """
 
     id: str
     name: str
     arguments: Json | str = field(default_factory=dict)
     recovered: bool = False
+    thought_in: str = CARRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who speaks, and why.
+    """A message in the user's role. `kind` says who speaks, and why. `limits`: those that were
+    given for this run alone, such as `{"max_model_calls": 5}`.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
     turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
@@ -121,6 +126,7 @@ class User:
 
     text: str
     kind: Kind = "person"
+    limits: dict[str, float] | None = field(default=None, hash=False)
     at: str | None = field(default=None, compare=False)
 
 

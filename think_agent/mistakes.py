@@ -6,6 +6,7 @@ the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the l
 """
 
 import os
+import sys
 
 from .checking import show_error
 
@@ -31,3 +32,15 @@ def place_of(error: BaseException) -> str:
         if not frame.filename.startswith(not_theirs):
             return f" ({frame.filename}, line {frame.lineno})"
     return ""
+
+
+def warn(text: str) -> None:
+    """Warn at the line that called the kit, however deep in the kit this is."""
+    import warnings
+
+    level = 1
+    frame = sys._getframe()
+    while frame.f_back and frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, stacklevel=level)

@@ -15,7 +15,7 @@ import json
 import re
 import textwrap
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
@@ -95,6 +95,21 @@ def _annotated(function: Any) -> Any:
     if inspect.isroutine(plain) or inspect.isclass(plain):
         return plain
     return type(plain).__call__
+
+
+def returned(function: Callable[..., Any]) -> Json | None:
+    """The JSON schema of what a function returns, by its annotation. None if the annotation does
+    not say, or says something that is no JSON; nothing depends on it.
+    """
+    hint = get_type_hints(_annotated(function), include_extras=True).get("return")
+    if hint in (None, type(None), Any):
+        return None
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_with_description(hint, None))
+        schema = adapter.json_schema(mode="serialization")
+    except Exception:  # any type may be returned, and some bring code of their own
+        return None
+    return transformed(schema, _without_title, recursive={}) or None
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -294,7 +309,14 @@ def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
 
     errors = list(validator_for(schema)(schema).iter_errors(value))
     text = "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
-    return text, [tuple(error.absolute_path) for error in errors]
+    return text, [place for error in errors for place in _places_of(error)]
+
+
+def _places_of(error: Any) -> Iterator[Place]:
+    """Where a value does not fit; for a union, where it does not fit each branch."""
+    yield tuple(error.absolute_path)
+    for inner in error.context:
+        yield from _places_of(inner)
 
 
 def repair(value: Any, places: Iterable[Place]) -> bool:

@@ -15,7 +15,6 @@ function is up to its author.
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from typing_extensions import ParamSpec, TypeVar  # with defaults
 
 from .checking import check_function, read_error, show_error
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
+from .mistakes import warn
 from .schema import (
     KEY,
     Fitted,
@@ -39,6 +39,7 @@ from .schema import (
     problems,
     read_docstring,
     repair,
+    returned,
     strip_partial,
     without_made_defaults,
 )
@@ -108,6 +109,8 @@ class Tool(Generic[P, R]):
       (`policies/twice.py`).
     - `needs_approval`: a person is asked first. With a function of the validated arguments, the
       person is asked if that returns True or raises (`policies/approval.py`).
+    - `returns`: a JSON schema of what the function returns, from its annotation. Only a model that
+      reads its tools as text is shown it (`dialects/written.py`).
     - `timeout`: after this many seconds the model gets an error instead of a result. A sync
       function cannot be stopped: it goes on in its thread, and what it returns is dropped.
     """
@@ -126,6 +129,7 @@ class Tool(Generic[P, R]):
     idempotent: bool = False
     needs_approval: bool | Predicate = False
     timeout: float | None = None
+    returns: Json | None = None
 
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
@@ -136,13 +140,9 @@ class Tool(Generic[P, R]):
             check_function(f"tool {self.name}: needs_approval", self.needs_approval)
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
-        properties = self.parameters.get("properties", {})
-        unknown = set(self.same) - set(properties)
+        unknown = set(self.same) - set(self.parameters.get("properties", {}))
         if unknown:
             raise ValueError(f"tool {self.name}: same={sorted(unknown)}: no such parameters")
-        is_ours = self.carries or self.name == THINK_NAME
-        if CARRIED in properties and not is_ours:
-            raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
@@ -156,6 +156,17 @@ class Tool(Generic[P, R]):
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
+
+    @property
+    def thought_in(self) -> str:
+        """The argument in which a call carries its thought. The tool has no other of this name."""
+        name, taken = CARRIED, self.parameters.get("properties", {})
+        while name in taken:
+            following = f"kit_{name}"
+            if self.carries and following not in taken:  # as it is shown, the tool has it already
+                return name
+            name = following
+        return name
 
     @property
     def may_repeat(self) -> bool:
@@ -212,10 +223,14 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
     description = options.get("description") or text
     if not description:
-        text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
-        warnings.warn(text, stacklevel=2)
+        warn(f"tool {name}: no docstring, so a model knows nothing of it but its name")
     empty = {"type": "object", "properties": {}, "required": []}
-    own = {"name": name, "description": description, "parameters": empty | schema}
+    own = {
+        "name": name,
+        "description": description,
+        "parameters": empty | schema,
+        "returns": returned(function),
+    }
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
 
@@ -301,7 +316,7 @@ def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
 
     arguments = deepcopy(request.arguments)
-    arguments.pop(CARRIED, None)  # it is for the kit
+    arguments.pop(tool.thought_in, None)  # it is for the kit
     places: list[Place] = []
     try:
         if tool.arguments_model is not None:
@@ -456,7 +471,7 @@ def signature(call: ToolCall) -> str:
         return f"{name}({call.arguments})"
     shown = dict(call.arguments)
     if call.name != THINK_NAME:
-        shown.pop(CARRIED, None)
+        shown.pop(call.thought_in, None)
     arguments = ", ".join(f"{_quoted(key)}={json_text(value)}" for key, value in shown.items())
     return f"{name}({arguments})"
 

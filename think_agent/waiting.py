@@ -8,22 +8,33 @@ Rule 2: sync code cannot be stopped. With a timeout it runs in its own thread. I
         the thread goes on, and what it returns is dropped.
 Rule 3: if async code is called from sync code, it runs on one event loop in the background. That
         loop lives as long as the process, so a client that several calls share stays usable.
+Rule 4: code on that loop can't wait for it: it would wait for itself. So a plain run in an async
+        tool of a plain run is an error that says what to use (`refuse_to_block`).
+Rule 5: a disk is waited for in threads of the kit's own: those of `asyncio.to_thread` are few, and
+        belong to the program.
 """
 
 import inspect
+import os
 import sys
-from _thread import allocate_lock  # threading.Lock, for which threading need not be loaded
+from _thread import allocate_lock, get_ident  # for these, threading need not be loaded
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import threading
     from asyncio import AbstractEventLoop
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+T = TypeVar("T")
 Function = Callable[[], Any]
 Settled = tuple[Any, BaseException | None]  # what a function returned, or raised
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
+WRITERS = 32  # threads that wait for a disk
+NESTED = (
+    "a plain run was begun in async code that another plain run waits for; "
+    "use `await agent.arun(...)` there"
+)
 
 
 class TookTooLong(Exception):
@@ -31,7 +42,11 @@ class TookTooLong(Exception):
 
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
-    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
+    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds.
+
+    Raises RuntimeError on the background loop (rule 4).
+    """
+    refuse_to_block()
     if timeout is not None:
         return _settle_in_background(_outcome(function), timeout)
     try:
@@ -48,6 +63,12 @@ async def asettle(function: Function, timeout: float | None = None) -> Settled:
     the loop. If the task that waits here is cancelled, an async function is cancelled, too.
     """
     return _raise_exit(await _within(_outcome(function), timeout))
+
+
+def refuse_to_block() -> None:
+    """Raise RuntimeError if this is the thread of the background loop (rule 4)."""
+    if _background is not None and _background[0].ident == get_ident():
+        raise RuntimeError(NESTED)
 
 
 def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | None) -> Settled:
@@ -146,3 +167,25 @@ def background_loop() -> "AbstractEventLoop":
             thread.start()
             _background = thread, loop
         return _background[1]
+
+
+async def in_writer(function: Callable[[], T]) -> T:
+    """The result of a function that waits for a disk, without blocking the event loop (rule 5)."""
+    import asyncio
+
+    return await asyncio.wrap_future(_writers().submit(function))
+
+
+_pool: "tuple[int, ThreadPoolExecutor] | None" = None
+
+
+def _writers() -> "ThreadPoolExecutor":
+    """The threads of rule 5. A forked child does not have them, so it gets new ones."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    global _pool
+    pool = _pool
+    if pool is None or pool[0] != os.getpid():  # without a lock, which a fork could leave locked
+        pool = os.getpid(), ThreadPoolExecutor(WRITERS, "transcripts")
+        _pool = pool
+    return pool[1]

@@ -9,7 +9,7 @@ from think_agent.audit import words
 from think_agent.messages import THINK_NAME, Json
 from think_agent.running import Event
 from think_agent.text import sanitize
-from think_agent.think import thought
+from think_agent.think import is_remark, thought
 from think_agent.tools import signature
 
 
@@ -36,9 +36,7 @@ def _lines(message: object) -> list[tuple[str, str]]:
         case said.User(text):
             return [("question", text)]
         case said.Assistant():
-            calls = [_line_of_call(call) for call in message.tool_calls]
-            first = [("thinking", message.thinking), ("commentary", message.commentary)]
-            return [*first, *calls, ("answer", message.text)]
+            return _lines_of_reply(message)
         case said.ToolResult(name="think"):
             return []
         case said.ToolResult(content=content, is_error=True):
@@ -56,6 +54,14 @@ def _lines(message: object) -> list[tuple[str, str]]:
         case said.Ended(exit, answer):
             return [("answer", answer), ("end", words.ended(exit))]
     return []
+
+
+def _lines_of_reply(reply: said.Assistant) -> list[tuple[str, str]]:
+    calls = [_line_of_call(call) for call in reply.tool_calls]
+    first = [("thinking", reply.thinking), ("commentary", reply.commentary)]
+    if is_remark(reply):
+        return [*first, ("commentary", reply.text), *calls]
+    return [*first, *calls, ("answer", reply.text)]
 
 
 def _line_of_call(call: said.ToolCall) -> tuple[str, str]:

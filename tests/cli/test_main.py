@@ -14,8 +14,12 @@ from demos.refund.__main__ import refund
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
-from think_agent import Agent, Assistant, connect
+from think_agent import Agent, Assistant, cli, connect
+from think_agent.cli.choosing import limit_option, model_option
 from think_agent.cli.eval import command as evaluate
+from think_agent.cli.eval import run_option
+from think_agent.cli.main import COMMANDS, think_agent
+from think_agent.cli.options import Group, flags
 from think_agent.evaluation.command import Evaluation
 
 EVAL = f"think_agent eval {ROOT}/demos/refund/cases.jsonl"
@@ -42,6 +46,35 @@ def test_the_help_of_a_group_cuts_no_line():
     said = run_here("think_agent", "--help", COLUMNS="60").stdout.partition("Commands:")[2]
     assert "..." not in said
     assert max(map(len, said.splitlines())) <= 60
+
+
+def test_the_help_of_the_command_loads_no_audit_and_no_dialect():
+    code = (
+        "import sys\nfrom think_agent.cli.main import main\nsys.argv = ['think-agent', '--help']\n"
+        "main()\nprint(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = ("audit", "dialects", "evaluation", "probe")
+    assert [
+        name for name in loaded if name.startswith(tuple(f"think_agent.{h}" for h in heavy))
+    ] == []
+    assert "think_agent.cli.main" in loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_the_command_says_what_the_help_of_each_command_says(name):
+    command = think_agent.get_command(click.Context(think_agent), name)
+    _, text = COMMANDS[name]
+    assert command.help.replace("\n", " ").startswith(text.removesuffix("."))
+
+
+def test_the_package_of_the_commands_gives_its_names():
+    assert [getattr(cli, name).__name__ for name in cli.__all__] == cli.__all__
+    with pytest.raises(ImportError, match="cannot import name 'wathc'"):
+        from think_agent.cli import wathc  # noqa: F401
 
 
 def test_the_help_of_probe_offers_only_what_probe_takes():
@@ -195,14 +228,16 @@ def test_sigterm_stops_a_command_also_one_that_a_script_started_in_the_backgroun
     assert (process.returncode, shown.strip()) == (130, "stopped")
 
 
-def under(heading: str, command: click.Command = refund) -> set[str]:
-    """The names of the flags of a command under a heading of its help."""
-    return {param.name for param in command.params if getattr(param, "group", "") == heading}
-
-
 def test_each_flag_of_the_model_and_each_limit_reaches_what_it_is_for():
     connects = inspect.signature(connect).parameters.keys()
-    assert under("model") - connects == {"provider", "model", "num_ctx"}  # which is Ollama's own
-    assert {"max_cost", "patience"} < under("limits") <= inspect.signature(Agent).parameters.keys()
-    assert {"trials", "base_url"} < under("runs", evaluate)
-    assert under("runs", evaluate) <= inspect.signature(Evaluation).parameters.keys() | connects
+    limits = names_in(limit_option, refund)
+    runs = names_in(run_option, evaluate)
+    assert names_in(model_option, refund) - connects == {"provider", "model", "num_ctx"}
+    assert {"max_cost", "patience"} < limits <= inspect.signature(Agent).parameters.keys()
+    assert {"trials", "base_url"} < runs
+    assert runs <= inspect.signature(Evaluation).parameters.keys() | connects
+
+
+def names_in(group: Group, command: click.Command) -> set[str]:
+    """The names of the flags of a command that are in a group of its help."""
+    return {name for name, flag in flags(command).items() if flag.group is group}

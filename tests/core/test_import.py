@@ -9,7 +9,7 @@ from pathlib import Path
 import think_agent
 
 PACKAGE = Path(think_agent.__file__).parent
-SDKS = ["ollama", "anthropic", "openai", "google.genai"]
+SDKS = ["ollama", "anthropic", "openai", "google.genai", "mcp"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
 HEAVY += ["pydantic.fields", "pydantic.dataclasses", "jsonschema", "logging", "_hashlib", "email"]
 

@@ -62,6 +62,7 @@ SHOWS = {  # what each lesson prints about its subject
     "11_who_may_say_that_it_is_done": [
         r"silence +1 of 2 orders, exit silence: Got ORD-001",
         r"heartbeat +1 of 2",
+        r"edge +2 of 2 orders, exit signal: .*\nphase",
         r"phase +2 of 2 .*\nstop tool +2 of 2 .*\ntask_completed +2 of 2 .*\nshould_con.* +2 of 2",
     ],
     "12_architect_and_editor": [
@@ -84,8 +85,33 @@ SHOWS = {  # what each lesson prints about its subject
         r"Is there tea\? \(exit signal\)\n  told: .*succeeded, got '7'.*\n  A packet is \$4\.",
         r"What does tea cost\? \(exit signal\)\n  told: nothing\n  A packet is \$5\. \[1\]",
     ],
+    "16_strangers_tools": [
+        r"not trusted\n  asked: Run price(.*\n)+  charged for: nothing",
+        r"\ntrusted\n  exit signal: A packet of tea is \$4\.\n  charged for: \['tea'\]",
+        r"you know better\n  asked: Run price(.*\n)+  charged for: nothing\n\nremember",
+    ],
+    "20_for_and_against": [
+        r'Run refund\(order_id="ORD-004", dollars=580\)\?\n    for: .*\n    against: .*photo',
+        r"exit silence: error: not run: Ada said no \(ask for a photo first\)",
+    ],
+    "17_all_at_once_or_one_by_one": [
+        r"not asked again\.\n  model calls: 1; .*60\.\n  find_price.*error: .*\n  mult.* -> 60\n",
+        r"at a time\.\n  model calls: 8; .*\$135\.\n  find_price.*error: .*\n(.*\n)  mult.* -> 135",
+    ],
+    "18_observers": [
+        r"console\n  node begins: What is ORD-001\?\n(.*\n)*  tool calls: lookup_order\n",
+        r"  tool result: lookup_order: ORD-001: .*\n(.*\n)*  node ends: signal\n",
+        r"list\n  User Assistant ToolResult .* Ended Outcome\n",
+        r"spans\n  chat \S+, execute_tool think, .*execute_tool lookup_order, .*invoke_agent\n",
+    ],
+    "19_three_ways_to_fail": [
+        r"tell_model\n  exit signal: .*1\.08\n  recorded: .*main.*\n  recorded: .*mirror.* 1\.08",
+        r"fail_fast\n  exit gave_up: .*\n  recorded: .*main source does not answer\n\n",
+        r"raise\n  raised here: the main source does not answer\n  recorded: .*error: Connection",
+    ],
 }
 LESSONS = sorted(SHOWS)
+MOST_LINES = {"11_who_may_say_that_it_is_done": 50}  # it compares seven ways; the others: 40
 ON_A_SERVER = {  # what differs there
     # A server cuts a text into other pieces.
     "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],
@@ -118,7 +144,7 @@ def test_the_course_lists_its_lessons():
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
     source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= 40
+    assert lines_of_code(source) <= MOST_LINES.get(name, 40)
     contract = source.partition('"""\n\n')[0]
     assert "\nRule 1: " in contract
     assert f"\nSince lesson {int(name[:2]) - 1:02}: " in contract

@@ -67,7 +67,7 @@ def test_every_code_block_runs(code, clone):
         pytest.importorskip("dbos")
     if "otel" in code:
         pytest.importorskip("opentelemetry")
-    executed(code)
+    executed(code.replace('connect("ollama")', 'connect("offline")'))
 
 
 @pytest.mark.parametrize("code", COMMANDS)
@@ -102,28 +102,16 @@ def test_the_toml_is_a_config_that_the_desk_takes(clone):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="later Pythons count the tokens of an f-string apart"
-)
 def test_the_made_parts_are_current():
     stale = [str(path.relative_to(ROOT)) for path in readme.outdated()]
     assert stale == [], "run: python -m tests.readme --write"
 
 
-def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
-    assert len(TEXT.splitlines()) <= 200
+def test_the_readme_begins_with_a_setup_that_ci_runs():
     first, second = [code for _, kind, code in FENCED.findall(TEXT) if kind == "sh"][:2]
     assert "-m demos.refund" in first
     assert '".[dev]"' in second
     assert second.rstrip().endswith("-m pytest")
-
-
-def test_the_first_block_calls_its_tool(capsys):
-    first = readme.PYTHON.findall(TEXT)[0][1]
-    executed(first)
-    printed = capsys.readouterr().out
-    assert printed.splitlines() == re.findall(r"^(?:print| {9}).*?# (.*)$", first, re.MULTILINE)
-    assert printed.startswith("✓ lookup_order")
 
 
 @pytest.mark.parametrize("force", ["first", "always"])
@@ -131,7 +119,8 @@ def test_the_first_block_calls_its_tool(capsys):
 @pytest.mark.parametrize("name", STAND_INS)
 def test_the_loop_in_short_is_the_loop(name, dialect, force):
     """At every message of whole runs of the desk, but for replies that are broken."""
-    in_short = executed(readme.programs(TEXT)[1])["in_short"]
+    [block] = [b for b in readme.programs(PAGES["think_agent/README.md"]) if "def in_short" in b]
+    in_short = executed(block)["in_short"]
     shop = Shop(":memory:")
     model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -10,10 +11,22 @@ from hypothesis import strategies as st
 
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, told
-from think_agent import Assistant, Delta, Force, Request, ScriptedModel, Tool, User
-from think_agent.dialects.json_plan import KEYS, json_plan, without_nulls
+from think_agent import (
+    Agent,
+    Assistant,
+    Delta,
+    Force,
+    Request,
+    ScriptedModel,
+    Tool,
+    ToolResult,
+    User,
+    tool,
+)
+from think_agent.dialects.json_plan import KEYS, json_plan
 from think_agent.schema import reduced
-from think_agent.think import THINK, THINK_MINIMAL
+from think_agent.think import THINK, THINK_MINIMAL, bare, carried
+from think_agent.tools import fit_or_repair
 
 
 def shape(*required, **properties):
@@ -34,7 +47,7 @@ def plan(**changes):
         "understanding": "Seven is to be seen.",
         "reasoning": "So look.",
         "task_complete": False,
-        "actions": [act("look", id=7, how=None)],
+        "actions": [act("look", id=7)],
         "response": "",
     }
     return {key: value for key, value in {**whole, **changes}.items() if value is not ...}
@@ -71,6 +84,130 @@ def test_a_plan_becomes_a_thought_with_the_exit_signal_and_its_actions(
     notes = {"thought": "Seven is to be seen.\n\nSo look.", "should_continue": should_continue}
     assert calls(reply) == [("think", notes), ("look", {"id": 7})]
     assert (reply.text, reply.stop_reason, reply.enforced) == ("", "tool_use", None)
+
+
+@tool(name="pay", think_first=True)
+def pay(dollars: int = 5) -> str:
+    """Pay."""
+    return f"${dollars} paid"
+
+
+def run_plans(*plans, **options):
+    """A run of an agent that may pay, on a model that writes these plans."""
+    texts = [item if isinstance(item, str) else json.dumps(item) for item in plans]
+    return Agent(json_plan(ScriptedModel(texts)), [pay], **options).run("Pay.")
+
+
+DONE = plan(reasoning="Paid.", task_complete=True, actions=[], response="It is paid.")
+
+
+def reasoned(tool, reasoning, **arguments):
+    return {**act(tool, **arguments), "reasoning": reasoning}
+
+
+def test_the_reasoning_of_an_action_is_the_thought_that_its_call_carries():
+    reply = answer(plan(actions=[reasoned("look", " 7 was asked for. ", id=7)]))
+    look = reply.tool_calls[1]
+    assert (carried(look), bare(look).arguments) == ("7 was asked for.", {"id": 7})
+
+
+@pytest.mark.parametrize("think_tool", [THINK, THINK_MINIMAL])
+def test_that_thought_is_behind_its_action_and_its_function_does_not_see_it(think_tool):
+    paying = plan(actions=[reasoned("pay", "It is due.")])
+    outcome = run_plans(paying, DONE, think=think_tool, force="never")
+    (action,) = outcome.actions
+    assert (action.thought, action.how) == ("It is due.", "carried")
+    assert (action.call.arguments, action.result.content) == ({}, "$5 paid")
+
+
+def test_an_observation_does_not_repeat_the_thought():
+    reply = replace(answer(plan(actions=[reasoned("pay", "It is due.")]), tools=(THINK, pay)))
+    history = (*ASKED, reply, ToolResult("", "think", "ok"), ToolResult("", "pay", "paid"))
+    *_, last = asked(Request(history, (THINK, pay))).messages
+    assert last.text == "ok\n\nObservation (pay {}): paid"
+
+
+def test_an_action_with_a_reason_of_its_own_needs_no_other():
+    paying = plan(understanding="", reasoning="", actions=[reasoned("pay", "It is due.")])
+    (action,) = run_plans(paying, DONE, force="never").actions
+    assert action.thought == "It is due."
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+def test_a_blank_reasoning_of_an_action_is_no_thought(blank):
+    reply = answer(plan(actions=[reasoned("wait", blank)]))
+    assert carried(reply.tool_calls[1]) == ""
+    assert answer(plan(reasoning="", actions=[reasoned("wait", blank)])).stop_reason == "malformed"
+
+
+def test_a_key_that_a_plan_does_not_know_is_ignored():
+    reply = answer(plan(mood="good", confidence=0.9, steps=["look", "wait?"][1:]))
+    assert calls(reply)[1] == ("look", {"id": 7})
+
+
+def test_a_response_beside_an_action_is_commentary_and_not_the_answer():
+    reply = answer(plan(response="I am looking."))
+    assert (reply.text, reply.commentary) == ("", "I am looking.")
+    outcome = run_plans(plan(actions=[act("pay")], response="Paying..."), DONE, force="never")
+    assert outcome.answer == "It is paid."
+    assert [reply.commentary for reply in outcome.turn.replies] == ["Paying...", ""]
+
+
+def test_a_stream_of_a_run_has_the_remarks_apart_from_the_answer():
+    plans = [plan(actions=[act("pay")], response="Paying..."), DONE]
+    model = json_plan(ScriptedModel([json.dumps(item) for item in plans]))
+    events = list(Agent(model, [pay], force="never").stream("Pay."))
+    assert told(events, "commentary") == "Paying..."
+    assert told(events, "answer") == "It is paid."
+
+
+# An honest "cannot".
+
+CANNOT = replace(
+    THINK,
+    parameters={
+        **THINK.parameters,
+        "properties": {
+            **THINK.parameters["properties"],
+            "should_continue": {"type": "string", "enum": ["true", "false", "cannot"]},
+            "missing": {"type": "string"},
+        },
+    },
+)
+CAN_SAY = (CANNOT, LOOK, WAIT)
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "is_offered"),
+    [
+        (CAN_SAY, "auto", True),
+        (CAN_SAY, "required", True),
+        (CAN_SAY, Force("wait"), True),
+        (CAN_SAY, Force("think"), False),
+        (CAN_SAY, "none", False),
+        (TOOLS, "auto", False),
+    ],
+)
+def test_a_plan_may_say_cannot_where_the_think_tool_may(tools, choice, is_offered):
+    inner = asked(Request(ASKED, tools, tool_choice=choice))
+    keys = list(inner.output_schema["properties"])
+    assert ("cannot" in keys) == is_offered
+    assert keys[-1] == "response" or choice == Force("think")
+    assert ('- "cannot"' in inner.system) == (tools is CAN_SAY)
+
+
+def test_a_plan_that_says_what_is_missing_is_a_signal():
+    said = answer(plan(cannot="The crane is broken.", actions=[]), "required", CAN_SAY)
+    (think_call,) = said.tool_calls
+    assert think_call.arguments["should_continue"] == "cannot"
+    assert think_call.arguments["missing"] == "The crane is broken."
+    nothing = answer(plan(cannot=" "), "auto", CAN_SAY)
+    assert nothing.tool_calls[0].arguments.keys() == {"thought", "should_continue"}
+
+
+def test_cannot_beside_an_action_is_a_mistake():
+    said = answer(plan(cannot="The crane is broken."), "auto", CAN_SAY)
+    assert "cannot and an action exclude each other" in said.mistake
 
 
 # What a tool choice does.
@@ -149,7 +286,12 @@ def test_keys_without_a_use_are_ignored_but_an_action_never_is():
         (json.dumps(plan())[:-1], "none that can be read"),
         ([plan(response=5)], "response: Input should be a valid string, got 5"),
         (plan(reasoning=...), "reasoning: Input should be a valid string, got None"),
-        (plan(mood="good"), "mood: there is no such field"),
+        (plan(action="look"), "action: there is no such field; an action belongs in actions"),
+        (plan(next=act("look", id=7)), "next: there is no such field; an action belongs"),
+        (plan(tool_calls=[act("look", id=7)]), "tool_calls: there is no such field; an action"),
+        (plan(actions=[], tool="look", arguments={"id": 7}), "tool: there is no such field"),
+        (plan(actions=[{**act("wait"), "why": "so"}]), "actions.0.why: there is no such field"),
+        (plan(actions=[{**act("wait"), "reasoning": 7}]), "actions.0.reasoning: Input should be"),
         (plan(task_complete="no"), "task_complete: Input should be a valid boolean, got 'no'"),
         (plan(actions={}), "actions: Input should be a valid list, got {}"),
         (plan(actions=["look"]), "actions.0: "),
@@ -305,7 +447,12 @@ def test_every_instance_of_the_schema_decodes_to_calls_that_validate(turn):
     if said.stop_reason != "malformed":
         by_name = {tool.name: tool for tool in tools}
         for call in said.tool_calls:
-            jsonschema.validate(call.arguments, by_name[call.name].parameters)
+            if call.name == "think":
+                jsonschema.validate(call.arguments, by_name["think"].parameters)
+                continue
+            tool = replace(by_name[call.name], function=lambda **arguments: None)
+            valid, _ = fit_or_repair({call.name: tool}, call)  # without nulls for what is left out
+            jsonschema.validate(valid.arguments, tool.parameters)
         acted = [call.name for call in said.tool_calls if call.name != "think"]
         assert acted == [action["tool"] for action in instance.get("actions", [])]
         if isinstance(choice, Force):
@@ -315,7 +462,7 @@ def test_every_instance_of_the_schema_decodes_to_calls_that_validate(turn):
 @settings(max_examples=100)
 @given(turns(), st.data())
 def test_a_plan_that_its_schema_refuses_is_malformed(turn, data):
-    """But for arguments: their tool checks them."""
+    """But for arguments, which their tool checks, and for a key that says nothing to a plan."""
     tools, choice, schema, instance = turn
     part = data.draw(st.sampled_from([instance, *instance.get("actions", ())]))
     key = data.draw(st.sampled_from([*part, "?"]))
@@ -323,6 +470,7 @@ def test_a_plan_that_its_schema_refuses_is_malformed(turn, data):
     assume(not (key == "arguments" and isinstance(wrong, dict)))
     part.pop(key, None)
     part.update({} if wrong is ... else {key: wrong})
+    assume(not (part is instance and key == "?" and wrong != {"?": "?"}))
     assume(not jsonschema.Draft202012Validator(schema).is_valid(instance))
     assert answer(instance, choice, tools).stop_reason == "malformed"
 
@@ -357,24 +505,6 @@ def test_references_are_resolved_and_a_type_that_contains_itself_stays_open():
 
 def test_the_values_of_arguments_are_for_their_tool_to_check():
     assert calls(answer(plan(actions=[act("look", id=-1)])))[1] == ("look", {"id": -1})
-
-
-def test_a_null_is_kept_where_it_is_a_value_and_dropped_where_it_means_left_out():
-    inner = shape("must", must={"type": ["string", "null"]}, may={"type": "string"})
-    parameters = shape(
-        list={"type": "array", "items": inner},
-        either={"anyOf": [shape(other={}), inner]},
-        map={"type": "object", "additionalProperties": inner},
-        any={},
-    )
-    given, left = {"must": None, "may": None}, {"must": None}
-    value = {"list": [given], "either": given, "map": {"k": given}, "any": given}
-    assert without_nulls(value, reduced(parameters, strict=False)) == {
-        "list": [left],
-        "either": left,
-        "map": {"k": left},
-        "any": given,
-    }
 
 
 # What the model inside sees.
@@ -417,12 +547,27 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     assert acted == [call.arguments for call in said.tool_calls if call.name != "think"]
 
 
-def test_deltas_come_as_early_as_the_format_allows():
-    text = json.dumps(plan(response="Wait a moment."))
-    events = streamed(text, size=1)
+@pytest.mark.parametrize(("actions", "kind"), [([], "answer"), ([act("wait")], "commentary")])
+def test_a_response_is_streamed_as_soon_as_the_actions_are_known(actions, kind):
+    events = streamed(json.dumps(plan(actions=actions, response="Wait a moment.")), size=1)
     kinds = [event.kind for event in events[:-1]]
     assert kinds.count("thought") > 10
-    assert kinds.count("answer") > 10
+    assert kinds.count(kind) > 10
+    assert told(events, kind) == "Wait a moment."
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(("actions", "kind"), [([], "answer"), ([act("wait")], "commentary")])
+def test_a_response_before_its_actions_waits_for_the_whole_reply(actions, kind, size):
+    whole = plan(actions=..., response="Wait.", task_complete=False) | {"actions": actions}
+    events = streamed(whole, size=size)
+    assert told(events[:-1], kind) == "Wait."
+    assert {event.kind for event in events[:-1]} <= {"thought", "call", kind}
+
+
+def test_a_call_comes_once_it_is_known_to_be_one():
+    events = streamed(json.dumps(plan(response="Wait a moment.")), size=1)
+    kinds = [event.kind for event in events[:-1]]
     assert events[-2] == Delta("call", '{"id": 7}', "look", 1)  # once it is known to be one
     assert kinds.count("call") == 1
 
@@ -436,13 +581,15 @@ some_texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12
 @given(some_texts, st.sampled_from(["auto", "none"]), st.integers(1, 9))
 @example("It is blue, I think.", "none", 1)
 @example('It says,"response": "b"', "none", 9)
+@example('{"actions": [], "response": "\\n b", "reasoning": "c"}', "auto", 1)
+@example('{"response": "b", "actions": [], "reasoning": "c"}', "auto", 2)
 @example('{"actions": [[{"arguments": 1}]]}', "auto", 1)
 @example('{"actions": {"arguments": {}}, "response": 7}', "auto", 1)
 @example('{"actions": [{"tool": 1, "arguments": []}], "reasoning": {}}', "auto", 1)
 def test_any_text_is_read_the_same_however_it_is_cut(text, choice, size):
     pieces, whole = streamed(text, choice, size=size), streamed(text, choice, size=1000)
     assert pieces[-1] == whole[-1] == answer(text, choice)
-    for kind in ("answer", "thought"):
+    for kind in ("answer", "thought", "commentary"):
         assert told(pieces, kind) == told(whole, kind)
     if whole[-1].stop_reason == "end_turn":  # plain words are the answer
         assert told(whole, "answer") == whole[-1].text

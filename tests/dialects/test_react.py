@@ -1,7 +1,10 @@
 """The react dialect: what is read from a text, what the model sees of it, whole runs."""
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from hypothesis import example, given
@@ -20,7 +23,7 @@ from think_agent import (
     User,
     tool,
 )
-from think_agent.dialects.react import react
+from think_agent.dialects import json_plan, react
 
 
 @tool(read_only=True)
@@ -124,6 +127,61 @@ def test_every_way_to_write_a_reply_is_read(case):
     assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", answer, "")
 
 
+class Case(NamedTuple):
+    """A text, and what `parse` reads in it."""
+
+    says: str
+    thought: str = ""
+    action: str | None = None
+    input: dict | str | None = None
+    final_answer: str | None = None
+    is_final: bool = False
+
+
+PARSED = [
+    Case(
+        'Thought: Look first.\nAction: look\nAction Input: {"order_id": "ORD-001"}',
+        thought="Look first.",
+        action="look",
+        input=ORDER,
+    ),
+    Case("Action: count", action="count", input={}),
+    Case("Thought: hm", thought="hm"),
+    Case(
+        "Thought: done\nFinal Answer: It is 9.",
+        thought="done",
+        final_answer="It is 9.",
+        is_final=True,
+    ),
+    Case("Final Answer: Yes.\nAction: count", final_answer="Yes.\nAction: count", is_final=True),
+    Case("Action: count\nFinal Answer: 9", action="count", input={}, final_answer="9"),
+    Case("Thought: hm\nFinal Answer:", thought="hm", final_answer=""),
+    Case("Action: look\nAction Input: {broken", action="look", input="{broken"),
+    Case("Action: look\nAction Input: ORD-001", action="look", input="ORD-001"),
+    Case("Thought: a\nAction: count\nThought: b\nAction: look", "a\n\nb", "count", {}),
+    Case("Action: count\nObservation: 9\nFinal Answer: 9", action="count", input={}),
+    Case("Thought: hm\nAction: I am not sure", thought="hm"),
+    Case("It is 9."),
+    Case(""),
+]
+
+
+@pytest.mark.parametrize("case", PARSED, ids=lambda case: case.says)
+def test_a_text_is_parsed_into_its_fields(case):
+    parsed = react.parse(case.says)
+    assert parsed.thought == case.thought
+    assert parsed.action == case.action
+    assert parsed.input == case.input
+    assert parsed.final_answer == case.final_answer
+    assert parsed.is_final == case.is_final
+
+
+def test_what_cannot_be_acted_on_has_a_problem():
+    assert "no label" in react.parse("It is 9.").problem
+    assert "'I am not sure' is not the name" in react.parse("Action: I am not sure").problem
+    assert react.parse("Action: count").problem == ""
+
+
 MALFORMED = {
     "plain words": ("It is 13 days old.", "no label"),
     "nothing": ("", "no label"),
@@ -219,6 +277,142 @@ def test_a_tool_choice_that_was_asked_for_stays_in_the_history():
     assert (own.text, result.text) == ("Thought: hm", "ok")
 
 
+# The prompt.
+
+
+def system_of(*tools):
+    return asked(request(tools=(THINK, *tools))).system
+
+
+def test_the_prompt_has_ten_rules():
+    rules = re.findall(r"^(\d+)\. (.+)$", system_of(look), re.MULTILINE)
+    assert [int(number) for number, _ in rules] == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "never make up a result",
+        "Never write an Observation yourself",
+        "is valid JSON",
+        "try another way",
+        "Never send the same Action again",
+        "say so in the Final Answer",
+        "Do every part of the request",
+    ],
+)
+def test_a_rule_of_the_pattern_is_in_the_prompt(rule):
+    assert rule in system_of(look)
+
+
+def test_the_example_of_the_prompt_is_in_the_form_that_is_read():
+    example = system_of(look).partition("# Example")[2].partition("# Tools")[0]
+    replies = re.split(
+        r"^Observation .*$", example[example.index("Thought:") :], flags=re.MULTILINE
+    )
+    *steps, last = [react.parse(reply) for reply in replies]
+    assert [step.action for step in steps] == ["count_stock"] * 3
+    assert [step.input["item"] for step in steps] == ["chair", "lamp", "desk lamp"]
+    assert all(step.is_alone and step.thought for step in steps)
+    assert (last.is_final, last.problem) == (True, "")
+
+
+def test_the_prompt_asks_for_notes_and_never_for_reasoning():
+    """Some models refuse to write out their reasoning."""
+    assert not re.search("reasoning|step by step|thought process", system_of())
+
+
+# What a tool returns.
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@dataclass
+class Parcel:
+    number: int
+    size: Size
+
+
+def unknown():
+    """Does something."""
+
+
+def nothing() -> None:
+    """Does something."""
+
+
+def anything() -> Any:
+    """Does something."""
+
+
+def socket() -> type[Exception]:
+    """Does something."""
+
+
+def degrees(city: str) -> Annotated[float, "in degrees Celsius"]:
+    """The temperature of a city.
+
+    Args:
+        city: its name
+
+    Returns:
+        the mean of today
+    """
+    return 20.0
+
+
+async def parcels() -> list[Parcel]:
+    """All parcels."""
+    return []
+
+
+PARCEL = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "integer"},
+        "size": {"type": "string", "enum": ["s", "l"]},
+    },
+    "required": ["number", "size"],
+}
+RETURNS = [
+    (tool(unknown), None),
+    (tool(nothing), None),
+    (tool(anything), None),
+    (tool(degrees), {"type": "number", "description": "in degrees Celsius"}),
+    (tool(parcels), {"type": "array", "items": PARCEL}),
+    (look, {"type": "string"}),
+]
+
+
+@pytest.mark.parametrize(("own", "returns"), RETURNS)
+@pytest.mark.parametrize("dialect", [react, json_plan])
+def test_a_model_that_reads_its_tools_as_text_is_told_what_they_return(own, returns, dialect):
+    system = dialect(ScriptedModel([])).ask(request(tools=(THINK, own)))[1].system
+    (line,) = [line for line in system.splitlines() if line.startswith('{"name": ')]
+    assert json.loads(line).get("returns") == returns
+
+
+def test_what_the_docstring_says_about_the_result_is_told_too():
+    assert "the mean of today" in system_of(tool(degrees))
+
+
+def test_a_result_that_is_no_json_is_no_mistake_of_the_tool():
+    class Own:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source, handler):
+            raise RuntimeError("no schema for you")
+
+    def own() -> Own:
+        """Does something."""
+
+    own.__annotations__ = {"return": Own}
+    assert tool(own).returns is None
+    assert tool(socket).returns is None
+
+
 # Properties.
 
 
@@ -249,6 +443,19 @@ def test_any_text_is_read_or_refused_in_all_four_ways(text, asked_request):
         assert (reply.text, deltas) == (text, [])
     else:
         assert told(deltas, "answer") == reply.text
+
+
+@given(texts)
+def test_any_text_is_parsed_and_the_dialect_reads_what_was_parsed(text):
+    parsed = react.parse(text)
+    assert (parsed.action is None) == (parsed.input is None) == (not parsed.calls)
+    assert not (parsed.problem and (parsed.calls or parsed.is_final))
+    reply = reply_to(f"Thought: hm\n{text}", request(tools=(THINK, look, count)))
+    again = react.parse(f"Thought: hm\n{text}")
+    if reply.is_usable:
+        acts = [call.name for call in reply.tool_calls if call.name != "think"]
+        assert acts == [call.name for call in again.calls if call.name != "think"]
+        assert not again.is_final or reply.text == again.final_answer
 
 
 @given(
@@ -343,3 +550,43 @@ def test_an_exit_signal_without_an_answer_is_asked_for_one():
     outcome = Agent(model, [count]).run("Well?")
     assert (outcome.exit, outcome.answer, outcome.thoughts) == ("signal", "Yes.", ("done",))
     assert outcome.model_calls == 2
+
+
+CITIES = {"Oslo": 4, "Rome": 19}
+
+
+@tool(read_only=True)
+def temperature(city: str) -> int:
+    """The temperature of a city now, in degrees Celsius."""
+    return CITIES[city]
+
+
+def two_cities(asked_request):
+    """Looks up one city after the other, and compares what it has read."""
+    heard = "\n".join(message.text for message in asked_request.messages)
+    known = re.findall(
+        r'^Observation \(temperature \{"city": "(\w+)"\}\): (\d+)$', heard, re.MULTILINE
+    )
+    left = [city for city in CITIES if city not in dict(known)]
+    if left:
+        said = f"Thought: {left[0]} is unknown.\nAction: temperature\n"
+        return Assistant(said + f'Action Input: {{"city": "{left[0]}"}}')
+    (_, cold), (other, warm) = known
+    thought = f"Thought: {warm} is more than {cold}."
+    return Assistant(f"{thought}\nFinal Answer: {other} is {int(warm) - int(cold)} degrees warmer.")
+
+
+@pytest.mark.parametrize("force", ["never", "first", "always"])
+def test_which_of_two_cities_is_warmer(force):
+    outcome = Agent(react(ScriptedModel(two_cities)), [temperature], force=force).run(
+        "Which is warmer, Oslo or Rome, and by how much?"
+    )
+    assert (outcome.exit, outcome.answer) == ("signal", "Rome is 15 degrees warmer.")
+    assert [(a.call.arguments["city"], a.result.content) for a in outcome.actions] == [
+        ("Oslo", "4"),
+        ("Rome", "19"),
+    ]
+    assert [action.thought for action in outcome.actions] == [
+        "Oslo is unknown.",
+        "Rome is unknown.",
+    ]

@@ -2,6 +2,7 @@
 inner model.
 """
 
+import re
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -13,9 +14,19 @@ from tests.support import strategies
 from tests.support.counting import grows_evenly
 from tests.support.pieces import InPieces, four_ways, told
 from tests.support.recordings import events_of, needs_wire
-from think_agent import Assistant, Request, ScriptedModel, ToolCall, User
+from think_agent import (
+    Agent,
+    Assistant,
+    Request,
+    ScriptedModel,
+    ToolCall,
+    ToolResult,
+    User,
+    connect,
+    tool,
+)
 from think_agent.dialects import Tags, tagged
-from think_agent.dialects.tags import TagParser, split_tags
+from think_agent.dialects.tags import TagParser, instruction, split_tags
 
 PLAIN_ANSWER = Tags(plain="answer")
 
@@ -225,3 +236,93 @@ def test_recorded_thinking_of_qwen3_is_thinking(case, answer):
         assert found == answer
         assert thinking.startswith("Okay, ")
         assert "think>" not in thinking
+
+
+# The instruction to write the tags.
+
+
+@tool(read_only=True)
+def count() -> int:
+    """Count the orders."""
+    return 9
+
+
+NAMED = Tags(thinking=["notes"], answer=["reply"])
+
+
+def system_of(model, system="Be kind."):
+    """The system prompt that the inner model reads."""
+    return model.ask(replace(REQUEST, system=system))[1].system
+
+
+@pytest.mark.parametrize(
+    ("tags", "asked_for"),
+    [
+        (Tags(), ["<thinking>", "</thinking>", "<answer>", "</answer>"]),
+        (PLAIN_ANSWER, ["<thinking>", "</thinking>", "<answer>", "</answer>"]),
+        (NAMED, ["<notes>", "</notes>", "<reply>", "</reply>"]),
+        (Tags(answer=()), ["<thinking>", "</thinking>"]),
+        (Tags(thinking=(), answer=()), []),
+    ],
+)
+def test_the_model_is_asked_to_write_these_tags(tags, asked_for):
+    system = system_of(tagged(ScriptedModel([]), tags))
+    assert system.startswith("Be kind.")
+    assert re.findall("<.*?>", system) == asked_for
+
+
+def test_the_instruction_is_there_once_and_at_the_end():
+    once = system_of(tagged(ScriptedModel([])))
+    assert system_of(tagged(ScriptedModel([])), once) == once
+    assert system_of(tagged(tagged(ScriptedModel([])))) == once
+    assert once == f"Be kind.\n\n{instruction(Tags())}"
+    assert system_of(tagged(ScriptedModel([])), "") == instruction(Tags())
+
+
+def test_the_instruction_asks_for_notes_and_never_for_reasoning():
+    """Some models refuse to write out their reasoning."""
+    assert not re.search("reason|step by step|internal|thought process", instruction(Tags()))
+
+
+def test_a_model_that_marks_its_text_by_itself_is_not_asked():
+    assert system_of(tagged(ScriptedModel([]), asks=False)) == "Be kind."
+    on_ollama = connect("ollama:qwen3:0.6b", dialect="native").inner
+    assert isinstance(on_ollama, tagged)
+    assert system_of(on_ollama) == "Be kind."
+
+
+FALLBACKS = {  # what the model writes: thinking, answer
+    "before any tag": ("Hm. <answer>42</answer>", "Hm.", "42"),
+    "thinking that is never closed": ("<thinking>Hm. 42", "Hm. 42", ""),
+    "an answer that is never closed": ("<thinking>Hm.</thinking><answer>42", "Hm.", "42"),
+    "no tags": ("Hm. 42", "Hm. 42", ""),
+    "as it was asked": ("<thinking>\nHm.\n</thinking>\n<answer>\n42\n</answer>", "Hm.", "42"),
+}
+
+
+@pytest.mark.parametrize("case", FALLBACKS)
+def test_what_a_model_makes_of_the_instruction_is_read_by_the_same_four_rows(case):
+    text, thinking, answer = FALLBACKS[case]
+    reply, deltas = four_ways(tagged(InPieces(Assistant(text), 3)), REQUEST)
+    assert (reply.thinking, reply.text) == (thinking, answer)
+    assert (told(deltas, "thinking"), told(deltas, "answer")) == (thinking, answer)
+
+
+def test_an_agent_shows_the_same_instruction_in_every_request():
+    heard = []
+
+    def model(request):
+        heard.append(request.system)
+        if not isinstance(request.messages[-1], ToolResult):
+            look = ToolCall("", "count", {})
+            return Assistant("<thinking>Count.</thinking>", tool_calls=(look,))
+        return Assistant("<thinking>Nine.</thinking><answer>There are 9.</answer>")
+
+    agent = Agent(
+        tagged(ScriptedModel(model)), [count], think=None, force="never", instructions="Be kind."
+    )
+    outcome = agent.run("How many?")
+    assert outcome.answer == "There are 9."
+    assert [reply.thinking for reply in outcome.turn.replies] == ["Count.", "Nine."]
+    assert len(heard) == 2
+    assert set(heard) == {f"Be kind.\n\n{instruction(Tags())}"}

@@ -10,6 +10,7 @@ from tests.support.providers import (
     ASK,
     HELLO,
     KEY,
+    SPEAKS,
     every_provider,
     every_way,
     failure,
@@ -335,3 +336,12 @@ def test_what_one_host_wrote_is_not_sent_to_another(provider):
     native = Request([User("Hi"), reply, User("So?")])
     plain = Request([User("Hi"), replace(reply, native=None), User("So?")])
     assert elsewhere.to_wire(native) == model.to_wire(plain)
+
+
+@every_provider
+def test_a_warning_about_a_key_names_the_line_that_connects(provider, monkeypatch):
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OLLAMA_API_KEY"):
+        monkeypatch.setenv(variable, "a-key-of-the-environment")
+    with pytest.warns(UserWarning, match="is not sent over plain http") as caught:
+        connect(SPEAKS[provider][1], base_url="http://models.example")
+    assert {warning.filename for warning in caught} == {__file__}

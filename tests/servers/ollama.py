@@ -98,7 +98,7 @@ class OllamaServer(Protocol):
     """`capabilities`: what `/api/show` says of a model, of all or by the model's name; None: there
     is no such endpoint. `template`: None shows everything and counts nothing. `made`: the window
     of the Modelfile; `longest`: that of the model; `loaded`: the models that `/api/ps` lists, with
-    their windows. `shown`: the models that `/api/show` was asked for.
+    their windows, on the CPU, or `on_gpu`. `shown`: the models that `/api/show` was asked for.
     """
 
     stream_type = "application/x-ndjson"
@@ -118,6 +118,7 @@ class OllamaServer(Protocol):
     made: int | None = None
     longest: int = 262144
     loaded: dict[str, int] = field(default_factory=dict)
+    on_gpu: bool = False
     renders: bool = True
     shown: list[str] = field(default_factory=list)
 
@@ -138,7 +139,11 @@ class OllamaServer(Protocol):
             case "GET", "/api/tags":
                 return Reply(body={"models": [{"model": name} for name in self.models or ()]})
             case "GET", "/api/ps":
-                loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
+                size = 5_000_000_000 * self.on_gpu
+                loaded = [
+                    {"model": model, "context_length": window, "size_vram": size}
+                    for model, window in self.loaded.items()
+                ]
                 return Reply(body={"models": loaded})
             case "POST", "/api/show":
                 return self.about(body["model"])

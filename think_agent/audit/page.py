@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..messages import to_json
+from ..outcome import pluralize
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
@@ -59,7 +60,7 @@ def to_html(report: Report) -> str:
 
 def rendered(file: str, **shown: Any) -> str:
     """The page that a template makes of these values."""
-    page: str = _templates().get_template(file).render(words=words, **shown)
+    page: str = _templates().get_template(file).render(words=words, pluralize=pluralize, **shown)
     return page.lstrip()
 
 

@@ -33,7 +33,7 @@ from ..errors import TranscriptError
 from ..evaluation import tables
 from ..messages import Json
 from .console import RunView
-from .options import Command, new_file, old_file, output_option, several, under
+from .options import Command, Group, new_file, old_file, output_option, several
 from .screen import Screen, say, write_block
 from .why import explained
 
@@ -42,7 +42,7 @@ EXIT_CODES = (
     "something in the log could not be read"
 )
 MOST_PLACES = 10  # that could not be read, on the screen
-log_option = under("runs of other programs")
+log_option = Group("runs of other programs")
 
 
 def write_page(path: Path, page: str) -> None:
@@ -121,8 +121,8 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
     default="",
 )
 def command(**options: Any) -> int:
-    """Show what a run did, or count many. One is shown as text, as JSON, or as one HTML page. Of
-    another program's runs, it is counted what stands behind what.
+    """Show what a run did and why, or count the runs of another program. A run is shown as text, as
+    JSON, or as one HTML page. Of another program's runs, it counts what stands behind what.
     """
     path = options["transcript"]
     try:

@@ -19,19 +19,23 @@ from ..providers import PROVIDERS, connect
 from ..providers.address import NO_OLLAMA, OLLAMA, is_silent, ollama_address, shown_address
 from ..testing.scripted import Script
 from ..wire.settings import Reasoning
-from .options import Command, given, positive, prices_of, together, under, whole
+from .options import Command, Group, positive, prices_of, together, whole
 from .screen import say
 
 REAL_PROVIDERS = ", ".join(name for name in PROVIDERS if name != "offline")
 ANY_PROVIDER = f"auto (Ollama where it runs, else a script), {REAL_PROVIDERS}, offline"
 
 
-model_option = under("model")
-limit_option = under("limits")
+model_option = Group("model")
+limit_option = Group("limits")
 
 
-def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
-    """The flags for the model, its server and its options: see `chosen_model`."""
+def model_flags(
+    *, default: str, providers: str = ANY_PROVIDER, whose: str = ""
+) -> Callable[[FC], FC]:
+    """The flags for the model, its server and its options: see `chosen_model`. `whose` requests
+    `--per-minute` counts, if not only those of this process.
+    """
     return together(
         model_option("--provider", "P[:MODEL]", providers, default=default),
         model_option("--model", "M", "another model than the provider's default"),
@@ -48,7 +52,7 @@ def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC]
         model_option("--temperature", "T", "0 for the likeliest words", type=float),
         model_option("--seed", "N", "for the same words again, where a server can", type=int),
         model_option(
-            "--per-minute", "N", "requests a minute, at most: they are spaced", type=whole
+            "--per-minute", "N", f"requests a minute{whose}, at most: they are spaced", type=whole
         ),
     )
 
@@ -90,7 +94,7 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = given(ctx, "limits") | {"prices": prices_of(ctx)}
+    found = limit_option.given(ctx) | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
@@ -101,7 +105,7 @@ def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
     under their heading are arguments of `connect`.
     """
-    options = given(ctx, "model")
+    options = model_option.given(ctx)
     spec = options.pop("provider")
     if "model" in options:
         spec = f"{spec.partition(':')[0]}:{options.pop('model')}"

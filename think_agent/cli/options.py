@@ -4,31 +4,33 @@ Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_ur
         `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, the
         environment over the file, the file over the default. `--show-config` prints the source of
         each value.
-Rule 2: every value is checked in the same way, and the error names its source. A misspelled name
-        is an error, too: a misspelled limit would limit nothing.
+Rule 2: every value is checked in the same way, and the error names its source. A name that no
+        command of the kit knows is an error, too (`names.py`): a misspelled limit would limit
+        nothing.
 Rule 3: a path that cannot be used is found before a model is asked. The check creates no file.
 
 Limitations: a full disk, or a path that is removed later, is found when the file is written. The
 flags of the model and of its limits are in `choosing.py`.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from click import Context, ParameterSource
 from click.decorators import FC
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from ..policies import Price
 from ..providers.address import shown_address
+from . import names
 from .screen import say
 
-PREFIX = "THINK_AGENT"
+PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
 
@@ -41,31 +43,57 @@ positive.name = "number"
 class Flag(click.Option):
     """A flag in a group of the help, and its variable. Its errors name the source of the value."""
 
-    def __init__(self, *names: Any, group: str, **options: Any) -> None:
-        super().__init__(*names, **options)
+    def __init__(self, *declared: Any, group: "Group", **options: Any) -> None:
+        super().__init__(*declared, **options)
         self.group = group
-        self.envvar = f"{PREFIX}_{self.name}".upper()
+        self.envvar = f"{PREFIX}{self.name}".upper()
+
+    def resolve_envvar_value(self, ctx: Context) -> str | None:
+        """The value of its variable, or of the variable of an alias. An empty one is not set."""
+        assert self.name
+        found = variables().get(self.name)
+        if found is None:
+            return None
+        return found.value or None
 
     def get_error_hint(self, ctx: Context | None) -> str:
         assert ctx
         return f"{self.opts[-1]} ({source(ctx, self.name)})"
 
 
-def under(heading: str) -> Callable[..., Callable[[FC], FC]]:
-    """Makes flags under this heading of the help. A flag is written as it is read there: its name,
-    what stands for its value, and what it means. The rest is for `click.option`.
-    """
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Flags that belong together. `heading` is what the help shows above them."""
 
-    def flag(name: str, metavar: str = "", help: str = "", **rest: Any) -> Callable[[FC], FC]:
+    heading: str
+
+    def __call__(
+        self, name: str, metavar: str = "", help: str = "", **rest: Any
+    ) -> Callable[[FC], FC]:
+        """Makes a flag of this group. A flag is written as it is read in the help: its name, what
+        stands for its value, and what it means. The rest is for `click.option`.
+        """
         return click.option(
-            name, metavar=metavar, help=help, cls=Flag, group=heading, show_default=True, **rest
+            name, metavar=metavar, help=help, cls=Flag, group=self, show_default=True, **rest
         )
 
-    return flag
+    def given(self, ctx: Context) -> dict[str, Any]:
+        """The settings of this group that have a value."""
+        found = {}
+        for name, flag in flags(ctx.command).items():
+            value = ctx.params.get(name)
+            if flag.group is self and value is not None:
+                found[name] = value
+        return found
 
 
-file_option = under("files")
-output_option = under("output")
+file_option = Group("files")
+output_option = Group("output")
+
+
+def flags(command: click.Command) -> dict[str, Flag]:
+    """The flags of a command that are settings, by name. (`--help` and `--version` are none.)"""
+    return {str(param.name): param for param in command.params if isinstance(param, Flag)}
 
 
 def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
@@ -79,23 +107,30 @@ def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
     return add
 
 
+OTHERS = Group("other")  # `--help`, and flags of click's own
+
+
 class Command(click.Command):
     """A command whose help has groups, and whose settings are checked together."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
+        groups: dict[Group, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record:
-                groups.setdefault(getattr(param, "group", "other"), []).append(record)
+                group = param.group if isinstance(param, Flag) else OTHERS
+                groups.setdefault(group, []).append(record)
 
         for group, records in groups.items():
-            with formatter.section(group):
+            with formatter.section(group.heading):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
-        _check_names(ctx)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _with_advice(error, ctx) from error
+        _check_variables(ctx)
         _drop_what_is_of_another(ctx)
         if ctx.params.pop("show_config", False):
             print("\n".join(self.settings(ctx)))
@@ -120,20 +155,10 @@ def source(ctx: Context, name: str) -> str:
         case ParameterSource.COMMANDLINE:
             return "flag"
         case ParameterSource.ENVIRONMENT:
-            return f"{PREFIX}_{name.upper()}"
+            return f"{PREFIX}{variables()[name].name}".upper()
         case ParameterSource.DEFAULT_MAP:
             return str(ctx.params["config"])
     return "default"
-
-
-def given(ctx: Context, heading: str) -> dict[str, Any]:
-    """The settings under this heading of the help that have a value."""
-    found = {}
-    for param in ctx.command.params:
-        value = ctx.params.get(param.name)
-        if getattr(param, "group", "") == heading and value is not None:
-            found[param.name] = value
-    return found
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:
@@ -182,15 +207,27 @@ def config_file(text: str) -> Path:
     """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
     path = old_file(text)
     ctx = click.get_current_context()
+    price_tables = TypeAdapter(dict[str, Price], config=ConfigDict(extra="forbid"))
     try:
-        section = tomllib.loads(path.read_text(encoding="utf-8"))[SECTION]
-        prices = TypeAdapter(dict[str, Price])
-        ctx.meta[PRICES] = prices.validate_python(section.pop("prices", {}))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        section = content.pop(SECTION)
+        ctx.meta[PRICES] = price_tables.validate_python(section.pop("prices", {}))
     except (ValueError, KeyError) as error:
         expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
+    outside = [name for name, value in content.items() if not isinstance(value, dict)]
+    if outside:  # a table may be of another program
+        raise click.UsageError(f"{path}: {outside[0]} belongs below [{SECTION}]")
+    if "config" in section:
+        raise click.UsageError(f"{path}: config: a file of settings cannot name another one")
+
+    names.check(dict.fromkeys(section, str(path)), flags(ctx.command))
     # As text, as on the command line: otherwise `true` would be a whole number.
-    ctx.default_map = {name: str(value) for name, value in section.items()}
+    texts = {name: str(value) for name, value in section.items()}
+    settings = names.by_setting(texts, str(path))
+    # An argument is no setting, though a setting of another command may have its name.
+    own = settings.keys() & flags(ctx.command)
+    ctx.default_map = {name: settings[name].value for name in own}
     return path
 
 
@@ -203,18 +240,29 @@ config_flags = together(
 """`--config`, which is read before the other flags, and `--show-config`."""
 
 
-def _check_names(ctx: Context) -> None:
-    """A name that is almost a setting of this command is an error. Any other name may belong to
-    another command.
-    """
-    named = set(ctx.default_map or ())
-    for variable in os.environ:
-        _, _, name = variable.partition(f"{PREFIX}_")  # empty for a variable of others
-        named.add(name.lower())
-    for name in named.difference(ctx.params):
-        near = difflib.get_close_matches(name, ctx.params, cutoff=0.8)
-        if near:
-            raise click.UsageError(f"{name}: there is no such setting; did you mean {near[0]}?")
+def variables() -> dict[str, names.Given]:
+    """The settings in the environment. Those of the tests (THINK_AGENT_TEST_*) are left out."""
+    found = {}
+    for variable, value in os.environ.items():
+        if variable.startswith(PREFIX) and not variable.startswith(f"{PREFIX}TEST_"):
+            found[variable.removeprefix(PREFIX).lower()] = value
+    return names.by_setting(found, f"{PREFIX}*")
+
+
+def _check_variables(ctx: Context) -> None:
+    """Raises UsageError for a variable that is no setting of any command."""
+    places = {found.name: f"{PREFIX}{found.name}".upper() for found in variables().values()}
+    names.check(places, flags(ctx.command))
+
+
+def _with_advice(error: click.NoSuchOption, ctx: Context) -> click.UsageError:
+    """The error of click, with the nearest flags where click has found none."""
+    if error.possibilities:
+        return error
+    name = error.option_name.removeprefix("--").replace("-", "_")
+    return click.UsageError(
+        f"{error.message.rstrip('.')}; {names.advice(name, flags(ctx.command))}", ctx
+    )
 
 
 def _drop_what_is_of_another(ctx: Context) -> None:

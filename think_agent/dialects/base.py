@@ -64,56 +64,56 @@ class Wrapper(Model):
         self.inner.check()
 
 
-Kind = Literal["thinking", "thought", "answer"]
+Kind = Literal["thinking", "thought", "answer", "commentary"]
 Event = Delta | Assistant
 
 
 class Reader:
     """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
 
-    `parts` divides it into parts with names: the strings of a JSON object by their keys, or marks
-    by their kinds, and "" for the text between them. `kinds` says which Deltas a part becomes. From
-    the first part of no kind on, it waits for the whole reply.
+    `parts` divides the text into sections with names, such as the strings of a JSON object by their
+    keys. `kinds` says which Deltas a section becomes. From the first section without a kind on, the
+    reader waits for the complete reply.
     """
 
-    _part: object = ""  # that was told last
-    _space = ""  # that waits
-
     def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
-        self.told: Counter[Kind] = Counter()  # characters
+        self.streamed: Counter[Kind] = Counter()  # characters
         self._parts = parts
         self._kinds = kinds
+        self._waits = False
+        self._section: object = ""  # the one that was streamed last
+        self._space = ""  # whitespace that is held back
 
     def feed(self, text: str) -> Iterable[Delta]:
         for name, part in self._parts.feed(text):
             yield from self.read(name, part)
 
     def read(self, name: str, part: str) -> Iterable[Delta]:
-        """The Deltas of a part."""
+        """The Deltas of the next part of the section `name`."""
         kind = self._kinds.get(name)
         if kind is None:
-            self._kinds = {}
-        else:
-            yield from self.tell(kind, part, name)
+            self._waits = True
+        if kind is not None and not self._waits:
+            yield from self.stream_part(kind, part, name)
 
-    def tell(self, kind: Kind, text: str, part: object) -> Iterable[Delta]:
+    def stream_part(self, kind: Kind, text: str, section: object) -> Iterable[Delta]:
         """The Delta of the text that is certain now, if there is any. Whitespace at its end waits
-        for more text. A new `part` begins after a blank line, without the whitespace around it.
-        Part "" is no part.
+        for more text. Another `section` of the same kind begins after a blank line, without the
+        whitespace around it. An empty name means: outside every section.
         """
-        if part != self._part:
+        if section != self._section:
             text = text.lstrip()
             if not text:
                 return
-            self._part = part
-            self._space = "\n\n" if self.told[kind] else ""
+            self._section = section
+            self._space = "\n\n" if self.streamed[kind] else ""
         text = self._space + text
         certain = text.rstrip()
         self._space = text[len(certain) :]
         if not certain:
             return
 
-        self.told[kind] += len(certain)
+        self.streamed[kind] += len(certain)
         name = ""
         if kind == "thought":
             name = THINK_NAME
@@ -121,7 +121,7 @@ class Reader:
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
         """The rest of the answer in `reply`, which is the reply that was read from the text."""
-        text = reply.text[self.told["answer"] :]
+        text = reply.text[self.streamed["answer"] :]
         if text and reply.is_usable:
             yield Delta("answer", text)
 
@@ -157,7 +157,7 @@ class Dialect(Wrapper):
                     yield from reader.close(reply)
                 if reader and reply.tool_calls != event.tool_calls:  # else they were streamed
                     for number, call in enumerate(reply.tool_calls):
-                        if call.name != THINK_NAME or "thought" not in reader.told:
+                        if call.name != THINK_NAME or "thought" not in reader.streamed:
                             yield make_call_delta(call, number)
                 yield reply
             case _:  # another Delta, or a Notice

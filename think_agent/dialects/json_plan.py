@@ -3,53 +3,77 @@
     {"understanding": "...", "reasoning": "...",        -> the thought
      "task_complete": false,                            -> the exit signal
      "actions": [{"tool": "...", "arguments": {...}}],  -> the tool calls
-     "response": "..."}                                 -> the text for the user
+     "response": "..."}                                 -> the answer; beside an action, commentary
 
 Rule 1: a tool choice is a narrower schema, so forcing works by construction.
 Rule 2: the system prompt is the same bytes for a whole run, for prompt caches. Only the schema says
         which keys a single reply may have.
 Rule 3: a server may ignore the schema, so a reply is read strictly. What cannot be read is
-        `"malformed"`, and the model is told its mistake. An action is never ignored.
+        `"malformed"`, and the model is told its mistake. An action is never ignored. An action with
+        a `reasoning` of its own carries that as its thought.
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
 The README of this folder says what is read, and what is not.
 """
 
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pydantic
+from pydantic_core import from_json
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..schema import problems, reduced, transformed
-from ..text import json_text, remove_fence
-from ..think import should_continue, thought
+from ..streaming import Delta
+from ..text import is_blank, json_text, remove_fence
+from ..think import has_signal, should_continue, thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Reader, joined, may_call
-from .written import Meaning, Written, kind_of_notes, others, signals
+from .base import Kind, Reader, joined, may_call
+from .written import ParsedReply, Written, kind_of_notes, others, signals
 
 
-class Action(pydantic.BaseModel, extra="forbid", strict=True):
-    """One action of a plan."""
+class PlannedCall(pydantic.BaseModel, extra="forbid", strict=True):
+    """One action of a plan. No schema asks for its `reasoning`: a plan has at most one action."""
 
     tool: str
     arguments: Json
+    reasoning: str = ""
 
 
-class Plan(pydantic.BaseModel, extra="forbid", strict=True):
+class Plan(pydantic.BaseModel, extra="ignore", strict=True):
     """All that a reply may have; the tool choice says which keys it has to have."""
 
     understanding: str = ""
     reasoning: str = ""
     task_complete: bool = False
-    actions: list[Action] = []
+    cannot: str = ""
+    actions: list[PlannedCall] = []
     response: str = ""
 
 
-KEYS = tuple(Plan.model_fields)
+KNOWN = tuple(Plan.model_fields)
+KEYS = tuple(key for key in KNOWN if key != "cannot")  # that one needs a tool that can say it
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the tool choice leaves of a plan (rule 1).
+
+    - `keys`: the keys that it has, in the order in which they are written
+    - `tools`: the tools that its actions may name
+    - `must_act`: must it have an action?
+    """
+
+    keys: Sequence[str]
+    tools: Mapping[str, Tool]
+    must_act: bool = False
+
+
 # Characters, on local servers. (llama.cpp refuses a grammar with much longer ones.)
 BOUNDED = {"reasoning": {**TEXT, "maxLength": 300}, "response": {**TEXT, "maxLength": 600}}
 LONGEST_ARGUMENT = 1000
@@ -62,19 +86,23 @@ class JsonPlan(Written):
     key = "json_plan"
     enforced = "schema"
     signal = '; its should_continue "false" is task_complete true'
+    cannot = (
+        '- "cannot": "" as a rule; what is missing, if the request cannot be done with these '
+        "tools. Then there is no action, and task_complete is false\n"
+    )
     expected = f"Reply with one JSON object and nothing else; its keys: {', '.join(KEYS)}."
 
     def schema(self, request: Request) -> Json:
-        keys, tools, must_act = self._form(request)
+        form = self._form(request)
         branches = []
-        for name, tool in tools.items():
+        for name, tool in form.tools.items():
             arguments = reduced(tool.parameters, strict=True)
             if self.is_local:
                 arguments = transformed(arguments, _bounded)
             # Gemini does not know `const`.
             branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
-        if must_act:
+        if form.must_act:
             actions["minItems"] = 1
         # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
         if self.name != "anthropic":
@@ -82,36 +110,36 @@ class JsonPlan(Written):
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         if self.is_local:  # small models end a plan only if it is bounded
             kinds |= BOUNDED
-        return _closed(**{key: kinds.get(key, TEXT) for key in keys})
+        return _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
 
-    def _form(self, request: Request) -> tuple[list[str], dict[str, Tool], bool]:
-        """What the tool choice leaves of a plan (rule 1): the keys, the tools that it may name, and
-        whether it must act. The think tool has its own keys.
+    def _form(self, request: Request) -> Form:
+        """The form of a reply to this request.
 
         `Force("think")` asks for the notes; another `Force` for that tool, `"required"` for an
-        action, `"none"` for `response` alone. The reasoning is written before the decision.
+        action, `"none"` for `response` alone. The reasoning is written before the decision. The
+        think tool has its own keys.
         """
-        keys = list(KEYS)
+        keys = list(KNOWN)
         tools = others(request.tools)
         must_act = False
+        if not can_say_cannot(request.tools):
+            keys.remove("cannot")
         match request.tool_choice:
             case "none":
-                return ["response"], {}, False
+                return Form(["response"], {})
             case "required":
                 must_act = not signals(request.tools)  # the exit signal is enough
             case Force("think"):
                 tools = {}
-                keys.remove("response")
-                if not signals(request.tools) or not has_acted(request.messages):
-                    keys.remove("task_complete")
+                keys = _forced_keys(request)
             case Force(name):
                 tools = {name: tools[name]}
                 must_act = True
-        if not tools:
+        if not tools and "actions" in keys:
             keys.remove("actions")
         if self.is_local:
             keys.remove("understanding")
-        return keys, tools, must_act
+        return Form(keys, tools, must_act)
 
     def write(self, reply: Assistant) -> str:
         """A reply that was not written in this dialect, as the plan it would have been."""
@@ -135,47 +163,118 @@ class JsonPlan(Written):
         }
         return json_text(plan)
 
-    def understand(self, text: str, request: Request) -> Meaning:
+    def understand(self, text: str, request: Request) -> ParsedReply:
         if not may_call(request):
-            return Meaning(text)
+            return ParsedReply(text)
+        form = self._form(request)
         choice = request.tool_choice
-        keys, tools, must_act = self._form(request)
+        found = _first_object(text, choice)
+        _check_unknown_keys(found, others(request.tools))
         try:  # a key that is missing is null, which is refused; more keys may be there
-            plan = Plan.model_validate(dict.fromkeys(keys) | _first_object(text, choice))
+            plan = Plan.model_validate(dict.fromkeys(form.keys) | found)
         except pydantic.ValidationError as error:
             raise ModelMistake(problems(error)) from error
-        answer = plan.response.strip()
+        response = plan.response.strip()
         if choice == "none":
-            return Meaning(answer)
+            return ParsedReply(response)
 
-        calls = []
-        for action in plan.actions:
-            tool = tools.get(action.tool)
-            if tool is None:
-                names = ", ".join(tools)
-                raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
-            schema = reduced(tool.parameters, strict=False)
-            calls.append(ToolCall("", tool.name, without_nulls(action.arguments, schema)))
-        if tools:
-            _check_amount(plan, choice, must_act)
-        notes = joined([plan.understanding.strip(), plan.reasoning.strip()])
-        is_alone = isinstance(json_value(remove_fence(text)), dict)
-        return Meaning(answer, notes, calls, plan.task_complete, is_alone)
+        calls = [_call(action, form.tools) for action in plan.actions]
+        if form.tools:
+            _check_amount(plan, form, choice)
+        parsed = ParsedReply(
+            text=response,
+            notes=joined([plan.understanding.strip(), plan.reasoning.strip()]),
+            calls=calls,
+            is_leaving=plan.task_complete,
+            is_alone=isinstance(json_value(remove_fence(text)), dict),
+        )
+        if "cannot" in form.keys and plan.cannot.strip():
+            parsed = replace(parsed, missing=plan.cannot.strip())
+        if calls:  # the answer comes when all is done
+            parsed = replace(parsed, text="", commentary=response)
+        return parsed
+
+    def more(self, request: Request) -> Mapping[str, str]:
+        return {"cannot": self.cannot if can_say_cannot(request.tools) else ""}
 
     def reader(self, request: Request) -> Reader | None:
         if not may_call(request):
             return None
-        notes = kind_of_notes(request)
-        # Plain text that is taken for the response comes at the end.
-        return Reader(
-            JsonReader(), {"understanding": notes, "reasoning": notes, "response": "answer"}
-        )
+        return PlanReader(kind_of_notes(request), may_act="actions" in self._form(request).keys)
 
 
 json_plan = JsonPlan
 
 
+class PlanReader(Reader):
+    """Makes Deltas of a plan as it arrives.
+
+    A `response` is the answer if there is no action, and else commentary. So it is streamed once
+    the actions are known, or (if they are written after it) when the reply is complete.
+    """
+
+    def __init__(self, notes: Kind, *, may_act: bool) -> None:
+        kinds: dict[str, Kind] = {"understanding": notes, "reasoning": notes}
+        if not may_act:
+            kinds["response"] = "answer"
+        super().__init__(JsonReader(), kinds)
+        self._may_act = may_act
+        self._raw = ""  # the text so far
+        self._response = ""  # what is held back of it
+
+    def feed(self, text: str) -> Iterable[Delta]:
+        # Quote by quote, so what is known when a string begins does not depend on where it is cut.
+        for piece in re.split('(")', text):
+            yield from super().feed(piece)
+            self._raw += piece
+
+    def read(self, name: str, part: str) -> Iterable[Delta]:
+        if name == "response" and self._may_act:
+            if name not in self._kinds:
+                self._kinds = {**self._kinds, **self._kind_of_response()}
+            if name not in self._kinds:
+                self._response += part
+        return super().read(name, part)
+
+    def close(self, reply: Assistant) -> Iterable[Delta]:
+        """The rest: plain text that was taken for the response, or a response that had to wait."""
+        waited = self._response.strip()
+        acts = any(call.name != THINK_NAME for call in reply.tool_calls)
+        if waited and acts:
+            yield Delta("commentary", waited)
+        yield from super().close(reply)
+
+    def _kind_of_response(self) -> dict[str, Kind]:
+        """The kind of the response, by its key; empty as long as the actions are not known."""
+        try:
+            plan = from_json(self._raw[self._raw.find("{") :], allow_partial=True)
+        except ValueError:
+            return {}
+        match plan:
+            case {"actions": []}:
+                return {"response": "answer"}
+            case {"actions": [*_]}:
+                return {"response": "commentary"}
+        return {}
+
+
 # Asking: the schema of a reply.
+
+
+def can_say_cannot(tools: Sequence[Tool]) -> bool:
+    """Is there a think tool whose exit signal may be "cannot"?"""
+    for tool in tools:
+        if tool.name == THINK_NAME and has_signal(tool):
+            return "cannot" in tool.parameters["properties"]["should_continue"].get("enum", ())
+    return False
+
+
+def _forced_keys(request: Request) -> list[str]:
+    """The keys of a forced thought."""
+    keys = ["understanding", "reasoning"]
+    if signals(request.tools) and has_acted(request.messages):
+        keys.append("task_complete")
+    return keys
 
 
 def _closed(**properties: Json) -> Json:
@@ -211,32 +310,41 @@ def _first_object(text: str, choice: ToolChoice) -> Json:
     raise ModelMistake("there is no JSON object in it, or none that can be read")
 
 
-def _check_amount(plan: Plan, choice: ToolChoice, must_act: bool) -> None:
+def _check_unknown_keys(found: Json, tools: Mapping[str, Tool]) -> None:
+    """Keys that a plan does not know are ignored, but never an action. Raises ModelMistake for one
+    that may be one: it has an object in it, or the name of a tool.
+    """
+    for key, value in found.items():
+        if key in KNOWN:
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, (dict, list)) or item in tools:
+                raise ModelMistake(f"{key}: there is no such field; an action belongs in actions")
+
+
+def _call(action: PlannedCall, tools: Mapping[str, Tool]) -> ToolCall:
+    """The call of an action, with the thought that it carries. Raises ModelMistake."""
+    tool = tools.get(action.tool)
+    if tool is None:
+        names = ", ".join(tools)
+        raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
+    arguments = action.arguments  # a null for what may be left out is read by `schema.repair`
+    if not is_blank(action.reasoning):
+        arguments = {tool.thought_in: action.reasoning.strip(), **arguments}
+    return ToolCall("", tool.name, arguments)
+
+
+def _check_amount(plan: Plan, form: Form, choice: ToolChoice) -> None:
     """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
     if len(plan.actions) > 1:
         raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
-    if plan.actions and not plan.reasoning.strip():
-        raise ModelMistake("reasoning is blank; write down why, then act")
+    for action in plan.actions:
+        if "cannot" in form.keys and plan.cannot.strip():
+            raise ModelMistake("cannot and an action exclude each other; leave one of them out")
+        if not plan.reasoning.strip() and not action.reasoning.strip():
+            raise ModelMistake("reasoning is blank; write down why, then act")
     if plan.actions or choice == "auto":
         return
-    if must_act or not plan.task_complete:
+    is_leaving = plan.task_complete or bool(plan.cannot.strip())
+    if form.must_act or not is_leaving:
         raise ModelMistake("actions: this turn asks for one")
-
-
-def without_nulls(value: Any, schema: Json) -> Any:
-    """`value` without the nulls of properties that may be left out; `schema` is a reduced one. In a
-    union, the branch of a value is the first one for a list, or with all keys of the object.
-    """
-    for branch in schema.get("anyOf", [schema]):
-        match value, branch:
-            case list(), {"items": items}:
-                return [without_nulls(item, items) for item in value]
-            case dict(), {"additionalProperties": dict(inner)}:
-                return {key: without_nulls(item, inner) for key, item in value.items()}
-            case dict(), {"properties": known} if value.keys() <= known.keys():
-                kept = {}
-                for key, item in value.items():
-                    if item is not None or key in branch["required"]:
-                        kept[key] = without_nulls(item, known[key])
-                return kept
-    return value

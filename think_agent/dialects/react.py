@@ -1,5 +1,7 @@
 """The react dialect: tools in plain text, for models that know neither tool calls nor schemas.
 
+`react(model)` is a model, and `react.parse(text)` reads one reply.
+
     Thought: 13 days and $89, so rule 5.                     -> a think call
     Action: process_refund                                   -> a tool call
     Action Input: {"order_id": "ORD-001", …}
@@ -12,10 +14,12 @@ Rule 2: a reply with nothing to act on is `"malformed"`, and nothing in it is ru
 Rule 3: a tool choice is asked for as text, at the end of the last message (`enforced="prompt"`).
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-The README of this folder says what is read, and what is not.
+The README of this folder says what is read, and what is not. The form is that of ReAct
+(arXiv 2210.03629), with JSON as the input of an Action.
 """
 
 import re
+from dataclasses import dataclass, replace
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
@@ -25,7 +29,7 @@ from ..tools import ModelMistake
 from ..wire.json_reading import json_at
 from ..wire.pieces import JsonReader
 from .base import Reader, joined
-from .written import Meaning, Written
+from .written import ParsedReply, Written
 
 # At the start of a line, in any case, bold or numbered: "**Action 1:**".
 LABEL = r"(?im:^ {0,3}(?:[#*_]{1,6} ?)?(?:%s)[ \t\d*_]{0,12}[:：][*_]{0,3})"
@@ -37,8 +41,92 @@ ACTION = LABEL % "action" + WORDS + f"(?:{LABEL % 'action[ _]input'}{WORDS})?"
 FORM = rf"\s*(?:{THOUGHT})*{ACTION}"
 
 
+NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """What a text in this form says.
+
+    - `thought`: its Thoughts as one text; empty if there is none
+    - `calls`: its Actions, in order. Their ids are empty. An input that is no JSON object is the
+      text as it was written.
+    - `final_answer`: the text after "Final Answer:"; None if there is no such label
+    - `words`: the text before the first label
+    - `is_alone`: does the text have the form of rule 1, and nothing else?
+    - `problem`: why nothing can be acted on; empty if something can. Then `calls` is empty, too.
+    """
+
+    thought: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    final_answer: str | None = None
+    words: str = ""
+    is_alone: bool = False
+    problem: str = ""
+
+    @property
+    def action(self) -> str | None:
+        """The name of the tool in the first Action; None if there is no Action."""
+        return self.calls[0].name if self.calls else None
+
+    @property
+    def input(self) -> Json | str | None:
+        """The input of the first Action; None if there is no Action."""
+        return self.calls[0].arguments if self.calls else None
+
+    @property
+    def is_final(self) -> bool:
+        """Is this the end? Not if there is an Action: the answer beside it was written before there
+        was a result.
+        """
+        return bool(self.final_answer) and not self.calls and not self.problem
+
+
+def parse(text: str) -> ParsedText:
+    """Read a text in this form: any text, and without an exception."""
+    known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
+    work, *answers = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
+    thoughts = [note.strip() for note in re.findall(THOUGHT, work)]
+    parsed = ParsedText(thought=joined(thoughts), words=re.split(ANY, work)[0].strip())
+    for answer in answers:
+        parsed = replace(parsed, final_answer=answer.strip())
+
+    actions = [_action(written, given) for written, given in re.findall(ACTION, work)]
+    for action in actions:
+        if not NAME.fullmatch(action.name):
+            return replace(parsed, problem=f"{action.name!r} is not the name of a tool alone")
+    if not actions and not parsed.thought and not parsed.final_answer:
+        problem = "it has no label with a text after it that could be acted on"
+        return replace(parsed, problem=problem)
+
+    is_form = re.fullmatch(FORM, work) is not None and "```" not in parsed.thought
+    has_more = any(action.rest for action in actions) or bool(parsed.final_answer)
+    calls = tuple(ToolCall("", action.name, action.input) for action in actions)
+    return replace(parsed, calls=calls, is_alone=is_form and not has_more)
+
+
+@dataclass(frozen=True)
+class _Action:
+    """An Action: the name as it is written, the input, and the text after the input."""
+
+    name: str
+    input: Json | str
+    rest: str = ""
+
+
+def _action(written: str, given: str) -> _Action:
+    name = written.strip(" \t\n`*\"'[]()<>.")
+    given = remove_fence(given) or "{}"
+    match json_at(given):
+        case (dict(value), end):
+            return _Action(name, value, given[end:])
+    return _Action(name, given)  # the loop will say that this text is no JSON object
+
+
 class React(Written):
     """`react(model)`: a model that writes Thoughts and Actions and reads Observations."""
+
+    parse = staticmethod(parse)  # `react.parse(text)`, as the module has the class's name
 
     dialect = "react"
     key = "react"
@@ -73,46 +161,19 @@ class React(Written):
                 lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return joined(lines, "\n")
 
-    def understand(self, text: str, request: Request) -> Meaning:
-        known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
-        work, *final = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
-        answer = joined(final).strip()
-        words = re.split(ANY, work)[0].strip()
-        notes = joined([note.strip() for note in re.findall(THOUGHT, work)])
-        if request.tool_choice == "none":
-            return Meaning(joined([words, answer]), notes)
-
-        calls, beside = _calls(work)
-        if answer and not calls:
-            return Meaning(answer, notes, is_leaving=True)
-        if not notes and not calls:
-            raise ModelMistake("it has no label with a text after it that could be acted on")
-        is_form = re.fullmatch(FORM, work) is not None and "```" not in notes
-        # An answer beside a call was written before there was a result.
-        is_alone = is_form and beside + answer == ""
-        return Meaning(words, notes, calls, is_alone=is_alone)
+    def understand(self, text: str, request: Request) -> ParsedReply:
+        parsed = parse(text)
+        answer = parsed.final_answer or ""
+        if request.tool_choice == "none":  # plain words are an answer, too
+            return ParsedReply(joined([parsed.words, answer]), parsed.thought)
+        if parsed.problem:
+            raise ModelMistake(parsed.problem)
+        if parsed.is_final:
+            return ParsedReply(answer, parsed.thought, is_leaving=True)
+        return ParsedReply(parsed.words, parsed.thought, parsed.calls, is_alone=parsed.is_alone)
 
     def reader(self, request: Request) -> Reader:
         return Reader(JsonReader(), kinds={})  # it waits: only native thinking streams
 
 
 react = React
-
-
-def _calls(work: str) -> tuple[list[ToolCall], str]:
-    """The calls of the Actions, and the text after their inputs. Raises ModelMistake."""
-    calls = []
-    beside = ""
-    for written, given in re.findall(ACTION, work):
-        name = written.strip(" \t\n`*\"'[]()<>.")
-        if not re.fullmatch(r"[\w.-]+", name):
-            raise ModelMistake(f"{name!r} is not the name of a tool alone")
-
-        given = remove_fence(given) or "{}"
-        arguments: Json | str = given
-        match json_at(given):
-            case (dict(value), end):
-                arguments = value
-                beside += given[end:]
-        calls.append(ToolCall("", name, arguments))  # the loop will say that text is no object
-    return calls, beside

@@ -1,7 +1,8 @@
 """Tags: thinking and answer in one text, told apart by `<thinking>…</thinking>` and `<answer>`.
 
-`TagParser` gives Deltas of a text that arrives in pieces, `split_tags` reads a whole one, and
-`tagged(model)` uses both: marked reasoning goes to `Assistant.thinking`, never to its text.
+`TagParser` gives Deltas of a text that arrives in pieces, and `split_tags` reads a complete one.
+`tagged(model)` asks the model to write the tags, and reads them: marked notes go to
+`Assistant.thinking`, never to its text.
 
 Rule 1: from `<thinking>` to its closing tag everything is thinking; the same tag nests.
 Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer.
@@ -39,6 +40,14 @@ class Tags:
 
 
 TAGS = Tags()
+# Some models refuse to write out their reasoning, so they are asked for notes (`think.py`).
+HEADING = "# How to write your replies\n"
+NOTES = (
+    "Put your working notes between <{name}> and </{name}>: what is asked, which rules apply, what "
+    "a result means, which step comes next. Keep them short; the user does not see them."
+)
+ANSWER = "Put what the user is to read between <{name}> and </{name}>, and nothing else in there."
+NO_TAGS = "Where you are asked for JSON alone, and in the arguments of a tool, write no such tags."
 LEADING = re.compile(  # thinking at the start of a text; a chat template may have opened it
     r"\s*+(?![{`])(?:<think(?:ing)?>)?+((?:(?!<think).)*?)</think(?:ing)?>",
     re.DOTALL | re.IGNORECASE,
@@ -65,6 +74,7 @@ class TagParser(Reader):
     _open = ""  # the thinking tag that was opened last
     _depth = 0  # how often it is open
     _code = ""  # the backticks that opened the code we are in
+    _changes = 0  # of the kind so far; text after the next change is another section
 
     def __init__(self, tags: Tags = TAGS) -> None:
         self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
@@ -81,12 +91,12 @@ class TagParser(Reader):
                 kind = self._obey(tag, closing="/" in part)
                 if kind != self._kind:
                     self._kind = kind
-                    self._part = ""  # a new one begins
+                    self._changes += 1
                 return []
 
         if self._kind == "answer":
             self._follow_code(name, part)
-        return self.tell(self._kind, part, self._kind)
+        return self.stream_part(self._kind, part, self._changes)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
         """The Deltas of what was held back."""
@@ -137,9 +147,26 @@ def without_leading_thinking(reply: Assistant) -> Assistant:
     return _with(reply, found[1].strip(), reply.text[found.end() :])
 
 
+def instruction(tags: Tags) -> str:
+    """The text for the system prompt that asks a model to write these tags. Empty if there are no
+    tags to write.
+    """
+    lines = []
+    for name in tags.thinking[:1]:
+        lines.append(NOTES.format(name=name))
+    for name in tags.answer[:1]:
+        lines.append(ANSWER.format(name=name))
+    if not lines:
+        return ""
+    return "\n".join([HEADING, *lines, NO_TAGS])
+
+
 class Tagged(Dialect):
-    """`tagged(model, Tags(plain="answer"))`: separates the thinking and the answer that the text of
-    a reply marks.
+    """`tagged(model)`: a model that marks its thinking and its answer in the text of a reply.
+
+    `asks`: the system prompt ends with the instruction to write the tags. It is there once, and the
+    same for a whole run. `asks=False` is for a model that marks its text by itself, such as one
+    whose chat template writes `<think>`.
 
     - Native thinking stays first; marked thinking follows after a blank line. (The Deltas do not
       have that line.)
@@ -149,9 +176,18 @@ class Tagged(Dialect):
     - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
     """
 
-    def __init__(self, inner: Model, tags: Tags = TAGS) -> None:
+    def __init__(self, inner: Model, tags: Tags = TAGS, *, asks: bool = True) -> None:
         super().__init__(inner)
         self._tags = tags
+        self._instruction = ""
+        if asks:
+            self._instruction = instruction(tags)
+
+    def ask(self, request: Request) -> tuple[Model, Request]:
+        if self._instruction in request.system:  # also if it is empty
+            return self.inner, request
+        system = f"{request.system}\n\n{self._instruction}".strip()
+        return self.inner, replace(request, system=system)
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if not reply.text:

@@ -9,7 +9,7 @@ Rule 3: the form is the call, so the form is strict. If the reply has any other 
         Marked thinking at the start does not count as other text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from ..messages import (
 )
 from ..model import Model, Request
 from ..text import json_text
-from ..think import has_signal
+from ..think import bare, has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import sendable, with_results
 from .base import Dialect, Kind, joined, may_call
@@ -40,9 +40,10 @@ Conversation = list[User | Assistant]
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ParsedReply:
     """What a reply means: `text` for the user, notes, and calls. `is_leaving`: it says that all is
-    done. `is_alone`: there is no other text in it.
+    done. `missing`: it says that the request cannot be done, and why. `is_alone`: there is no other
+    text in it. `commentary`: a remark to the user on the way.
     """
 
     text: str
@@ -50,6 +51,8 @@ class Meaning:
     calls: Sequence[ToolCall] = ()
     is_leaving: bool = False
     is_alone: bool = True
+    missing: str = ""
+    commentary: str = ""
 
 
 class Written(Dialect):
@@ -77,9 +80,13 @@ class Written(Dialect):
     def write(self, reply: Assistant) -> str:
         raise NotImplementedError
 
-    def understand(self, text: str, request: Request) -> Meaning:
+    def understand(self, text: str, request: Request) -> ParsedReply:
         """Raises ModelMistake."""
         raise NotImplementedError
+
+    def more(self, request: Request) -> Mapping[str, str]:
+        """What else is filled into the system prompt, by its placeholders."""
+        return {}
 
     def check(self) -> None:
         with suppress(ToolsUnsupported):  # it needs no tool calling
@@ -99,7 +106,7 @@ class Written(Dialect):
             signal = ""
             if signals(request.tools):
                 signal = self.signal
-            filled = prompt.substitute(signal=signal, tools=tools)
+            filled = prompt.substitute(self.more(request), signal=signal, tools=tools)
             system = f"{system}\n\n{filled}".strip()
         return self.inner, replace(
             request,
@@ -130,18 +137,24 @@ class Written(Dialect):
         """
         if request.tool_choice != "none":
             reply = without_leading_thinking(reply)
-        meaning = self.understand(reply.text, request)
-        if not meaning.is_alone:
-            _check_harmless(meaning.calls, request.tools)
+        parsed = self.understand(reply.text, request)
+        if not parsed.is_alone:
+            _check_harmless(parsed.calls, request.tools)
 
-        calls = list(meaning.calls)
-        is_silent = meaning.is_leaving and not calls and not signals(request.tools)
+        calls = list(parsed.calls)
+        is_silent = parsed.is_leaving and not calls and not signals(request.tools)
         if is_silent or kind_of_notes(request) == "thinking":
-            reply = replace(reply, thinking=joined([reply.thinking, meaning.notes]))
-        elif meaning.notes or not calls:
-            calls.insert(0, _think_call(meaning, request.tools))
+            reply = replace(reply, thinking=joined([reply.thinking, parsed.notes]))
+        elif parsed.notes or not calls:
+            calls.insert(0, _think_call(parsed, request.tools))
         reason = "tool_use" if calls else "end_turn"
-        return replace(reply, text=meaning.text, tool_calls=tuple(calls), stop_reason=reason)
+        return replace(
+            reply,
+            text=parsed.text,
+            commentary=joined([reply.commentary, parsed.commentary]),
+            tool_calls=tuple(calls),
+            stop_reason=reason,
+        )
 
     def conversation(self, request: Request) -> Conversation:
         """The messages as text. The model's own replies are unchanged, and follow the text of the
@@ -167,7 +180,8 @@ class Written(Dialect):
             for call, result in answered:
                 text = result.content
                 if result.name != THINK_NAME:  # the model does not know it as a tool
-                    text = f"Observation ({call.name} {json_text(call.arguments)}): {text}"
+                    arguments = json_text(bare(call).arguments)
+                    text = f"Observation ({call.name} {arguments}): {text}"
                 say(conversation, text)
         return conversation
 
@@ -182,9 +196,15 @@ def say(conversation: Conversation, text: str) -> None:
 
 
 def _described(tool: Tool) -> str:
-    return json_text(
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    )
+    """A tool as text. Unlike native tool calling, text has a place for what the tool returns."""
+    described: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
+    if tool.returns:
+        described["returns"] = tool.returns
+    return json_text(described)
 
 
 def kind_of_notes(request: Request) -> Kind:
@@ -205,10 +225,12 @@ def others(tools: Sequence[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in tools if tool.name != THINK_NAME}
 
 
-def _think_call(meaning: Meaning, tools: Sequence[Tool]) -> ToolCall:
-    arguments = {CARRIED: meaning.notes}
+def _think_call(parsed: ParsedReply, tools: Sequence[Tool]) -> ToolCall:
+    arguments = {CARRIED: parsed.notes}
     if signals(tools):
-        arguments["should_continue"] = "false" if meaning.is_leaving else "true"
+        arguments["should_continue"] = "false" if parsed.is_leaving else "true"
+    if parsed.missing:
+        arguments |= {"should_continue": "cannot", "missing": parsed.missing}
     return ToolCall("", THINK_NAME, arguments)
 
 

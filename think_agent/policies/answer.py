@@ -157,6 +157,8 @@ class TypedAnswer:
 
     def ask_for_form(self, step: Step, turn: Turn) -> Step:
         """The policy: a closing reply is asked for in the form of the answer (rule 1)."""
+        if turn.signal == "cannot":  # a form would make it invent an answer
+            return step
         if isinstance(step, CallModel) and step.tool_choice == "none":
             return replace(step, bounds=replace(step.bounds, output_schema=self.schema))
         return step

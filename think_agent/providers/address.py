@@ -9,10 +9,10 @@ Rule 2: a key from the environment was not meant for any server. It is not sent 
 import os
 import re
 import socket
-import warnings
 from urllib.parse import quote, unquote, urlsplit
 
 from ..errors import AuthError, ConnectionFailed
+from ..mistakes import warn
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
 OLLAMA = "http://127.0.0.1:11434"  # the usual address of its server
@@ -110,10 +110,9 @@ def is_left_out(provider: str, url: str, *variables: str) -> bool:
     held = [variable for variable in variables if os.getenv(variable)]
     if not held or not is_exposed(url):  # rule 2
         return False
-    warnings.warn(
+    warn(
         f"{provider}: {', '.join(held)} is not sent over plain http to {urlsplit(url).hostname}; "
-        "use https, or give the key on purpose (in code: api_key=)",
-        stacklevel=6,
+        "use https, or give the key on purpose (in code: api_key=)"
     )
     return True
 

@@ -17,6 +17,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -37,6 +38,7 @@ from .transport import Trip
 
 # A template that shows either the text of a message or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
+SOON = 2.0  # seconds for a question whose answer only a watcher sees
 HARMONY = re.compile("'family': 'gpt-?oss'")  # these cannot be asked not to reason
 # Numbers in the Modelfile. A num_predict of -1, no bound, is not kept.
 PARAMETERS = re.compile(r"^(num_ctx|num_predict)\s+([1-9]\d*)", re.MULTILINE)
@@ -137,7 +139,7 @@ class Ollama(Provider):
         """
         now = 0  # the window that the model is loaded with
         for model in loaded:
-            if model["model"] in (self.model, f"{self.model}:latest"):
+            if self._is_this(model):
                 now = model.get("context_length", 0)
         tokens, why = max(
             (self.options["num_ctx"], "by num_ctx"),
@@ -163,6 +165,21 @@ class Ollama(Provider):
         self.installed()  # `learn` says nothing if there is no server
         super().check()
         return self._window
+
+    def where_loaded(self) -> str:
+        """Where the model is in memory: "CPU", "GPU" (also if only a part of it is there), or "" if
+        it isn't loaded yet. Raises a ModelError if the server does not answer. A watcher may ask
+        this from another thread while a request is on its way.
+        """
+        with Trip(monotonic() + SOON):
+            loaded = self._ask("GET", "/api/ps").get("models") or []
+        for model in loaded:
+            if self._is_this(model):
+                return "GPU" if model.get("size_vram") else "CPU"
+        return ""
+
+    def _is_this(self, model: Json) -> bool:
+        return model["model"] in (self.model, f"{self.model}:latest")
 
     def check(self) -> None:
         """Raises the error that a run would meet: no server, no such model, no tool calling, or a

@@ -33,9 +33,10 @@ class Provider(Endpoint):
         exchange = Exchange(self, request, is_shown=in_pieces)
         self._learn_once(exchange.trip, request)
         while exchange.outcome is None:
-            yield from exchange.reserve()
-            if exchange.wait > 0:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                yield from notices
+                if exchange.wait > 0:  # to sleep for no time costs time, too
+                    time.sleep(exchange.wait)
             with exchange.trip:
                 try:
                     answer = self.post(self.client, exchange.prepare(), stream=exchange.streams)
@@ -56,10 +57,11 @@ class Provider(Endpoint):
         if self._has_questions(request):
             await asyncio.to_thread(self._learn_once, exchange.trip, request)
         while exchange.outcome is None:
-            for notice in exchange.reserve():
-                yield notice
-            if exchange.wait > 0:
-                await asyncio.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                for notice in notices:
+                    yield notice
+                if exchange.wait > 0:
+                    await asyncio.sleep(exchange.wait)
             async with self._loop_client(exchange.trip) as client:
                 try:
                     body = exchange.prepare()

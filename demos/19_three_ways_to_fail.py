@@ -1,0 +1,56 @@
+"""Three ways to fail: what happens to a run when a tool raises.
+
+Since lesson 18: the tool is broken, and `on_tool_error` says who has to deal with it.
+
+Rule 1: `"tell_model"`, the default: the error is a result like any other. The model reads it and
+        may try another way; after `patience` failures in a row the run asks or gives up.
+Rule 2: `"fail_fast"`: the first error ends the turn, as `gave_up`, and says what was done.
+Rule 3: `"raise"`: the exception is raised in your program, with `.transcript`. `resume` continues.
+Rule 4: whatever the policy is, the error is recorded first, as the result of its call.
+
+Limitations: mistakes of the model (a wrong argument, an unknown tool) and errors that a tool raises
+as NoResult or NothingDone are always for the model, so "raise" does not raise them.
+"""
+
+import logging
+
+from demos.common import call, follows, play
+from think_agent import Agent, Model, Turn, tool
+from think_agent.tools import signature
+
+
+@tool(read_only=True)
+def fetch_rate(source: str) -> float:
+    """The exchange rate from a source: "main" or "mirror"."""
+    if source == "main":
+        raise ConnectionError("the main source does not answer")
+    return 1.08
+
+
+stand_in = follows(
+    ("The main source first.", call("fetch_rate", source="main")),
+    ("It is down. The mirror has the rate, too.", call("fetch_rate", source="mirror")),
+)
+
+
+def lesson(model: Model) -> None:
+    """One broken tool, three policies."""
+    logging.getLogger("think_agent").disabled = True  # it would show where the tool raised
+    for policy in ("tell_model", "fail_fast", "raise"):
+        print(f"\n{policy}")
+        agent = Agent(model, [fetch_rate], on_tool_error=policy)
+        try:
+            outcome = agent.run("What is the rate today?")
+        except ConnectionError as error:
+            print(f"  raised here: {error}")
+            turn = Turn.of(vars(error)["transcript"])
+        else:
+            print(f"  exit {outcome.exit}: {outcome.answer.splitlines()[0]}")
+            turn = outcome.turn
+        for action in turn.actions:
+            print(f"  recorded: {signature(action.call)} -> {action.result.content}")
+    print("\nremember: an error is recorded first; the policy only says who reads it next.")
+
+
+if __name__ == "__main__":
+    play(lesson, stand_in)
