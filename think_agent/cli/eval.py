@@ -49,7 +49,9 @@ run_option = Group("runs")
 @click.argument("cases", type=old_file)
 @arm_option("--provider", "P[:MODEL],...", "models; offline:NAME is a script", default="ollama")
 @arm_option("--force", "F,...", "never, first, always", default="first")
-@arm_option("--think", "T,...", "on; brief: 25 words; minimal: no signal; none", default="on")
+@arm_option(
+    "--think", "T,...", "on; cannot: and says if not; brief; minimal: no signal; none", default="on"
+)
 @arm_option(
     "--cover", "C,...", "gate, carry, none: what a guarded call stands behind", default="gate"
 )
