@@ -444,9 +444,9 @@ class Agent(Generic[Data]):
                     answer = await answer
                 yield effect.answered(answer)
 
-    def _check_event(self, event: object) -> Delta | Assistant:
-        """One part of a streamed reply, or the whole reply at its end."""
-        if isinstance(event, Delta):
+    def _check_event(self, event: object) -> Delta | Notice | Assistant:
+        """One part of a streamed reply, what a provider says of a wait, or the reply at the end."""
+        if isinstance(event, Delta | Notice):
             return event
         return self._check_reply(event)
 
