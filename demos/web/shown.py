@@ -66,12 +66,15 @@ def _of_user(message: said.User) -> Iterator[Line]:
 def _of_reply(reply: said.Assistant) -> Iterator[Line]:
     yield Line("thinking", reply.thinking)
     yield Line("commentary", reply.commentary)
+    if is_remark(reply):
+        yield Line("commentary", reply.text)
     for call in reply.tool_calls:
         if call.name == THINK_NAME or carried(call):
             yield Line("thought", thought(call))
         if call.name != THINK_NAME:
             yield Line("call", signature(call))
-    yield Line("commentary" if is_remark(reply) else "answer", reply.text)
+    if not is_remark(reply):
+        yield Line("answer", reply.text)
 
 
 def _of_result(result: said.ToolResult) -> Iterator[Line]:

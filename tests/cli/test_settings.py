@@ -143,7 +143,8 @@ def test_a_setting_of_another_command_is_not_the_request(tmp_path):
 def test_settings_are_the_flags_of_all_commands():
     """A new flag belongs into `think_agent/cli/names.py`."""
     commands: list[click.Command] = [refund, *fleet.commands.values()]
-    commands += think_agent.commands.values()
+    context = click.Context(think_agent)
+    commands += [think_agent.get_command(context, name) for name in think_agent.commands]
     found = {name for command in commands for name in flags(command)}
     assert found | {"prices"} == SETTINGS
 

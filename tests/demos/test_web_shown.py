@@ -31,9 +31,9 @@ ROWS = [
         [
             ("thinking", "hm"),
             ("commentary", "Now."),
+            ("commentary", "Paid."),
             ("thought", "It is due."),
             ("call", "pay(cents=5)"),
-            ("answer", "Paid."),
         ],
     ),
     (

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..text import json_text
 from ..wire.json_reading import json_value
+from ..wire.openai_chat import MINIMAX_CODES
 
 # The keys under which servers put the message: OpenAI, Anthropic, Google and Ollama first, then
 # FastAPI (`detail`), lists of errors (`errors`), MiniMax, Baidu, OAuth, and problem+json.
@@ -71,8 +72,9 @@ def find_complaint(body: Any) -> Any:
     if body.get("error"):
         return {**body, "error": body["error"]}
     result = body.get("base_resp")
-    if isinstance(result, dict) and result.get("status_code"):  # 0 means success
-        return body
+    if isinstance(result, dict) and result.get("status_code"):  # MiniMax's 0 means success
+        code = MINIMAX_CODES.get(result["status_code"], "server_error")
+        return {"message": result.get("status_msg"), "code": code}
     return None
 
 
