@@ -44,7 +44,10 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     def command(ctx: click.Context, /, **settings: Any) -> None:
         model = chosen_model(ctx, scripts={"stand-in": stand_in})
         print(LABEL if model.name == "offline" else f"[{model.name}:{model.model}]")
-        lesson(model)
+        try:
+            lesson(model)
+        except ImportError as missing:  # of an extra
+            raise click.UsageError(str(missing)) from missing
 
     sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
 

@@ -3,7 +3,9 @@
     python -m demos.tau2 airline > airline.jsonl
     think-agent eval airline.jsonl --suite demos.tau2 --provider anthropic --four-rows
 
-`pip install tau2` is another project; README of `think_agent/evaluation` says how to install this.
+It plays tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is another benchmark, whose
+figures cannot be compared, and `pip install tau2` is another project. The README of
+`think_agent/evaluation` says how to install this.
 
 Rule 1: tau2's tools are ours as they are. Those that write need a thought first.
 Rule 2: the user speaks the lines `then` of a case, or is tau2's simulator (TAU2_USER: its model).
@@ -14,23 +16,62 @@ Limitations: a task that begins in the middle, or whose user has tools, cannot b
 
 import json
 import os
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 import click
-from loguru import logger
-from tau2.data_model import message as theirs
-from tau2.environment.toolkit import TOOL_TYPE_ATTR
-from tau2.evaluator.evaluator_env import EnvironmentEvaluator
-from tau2.registry import registry
-from tau2.user.user_simulator import UserSimulator
 
-from think_agent import Message, NothingDone, Tool, Turn, User
+from think_agent import Message, ModelError, NothingDone, Tool, Turn, User
+from think_agent.cli.main import run
+from think_agent.cli.screen import say
 from think_agent.evaluation.trials import Check
 from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
+from think_agent.text import shorten
 from think_agent.wire.outgoing import with_results
 
+PINNED = "1.0.1"  # of 2026-07-15, the last one before 2.0.0
+INSTALL = (
+    f"git clone --branch v{PINNED} https://github.com/sierra-research/tau2-bench && "
+    "pip install -e tau2-bench"
+)
+
+
+def check_version() -> None:
+    """Raises ValueError if the installed tau2 is not the pinned one."""
+    try:
+        found = metadata.version("tau2")
+    except metadata.PackageNotFoundError:
+        raise ValueError(
+            f"tau2-bench is not installed; with Python 3.12 or 3.13 run: {INSTALL}"
+        ) from None
+    if found != PINNED:
+        raise ValueError(
+            f"tau2 {found} is not tau2-bench {PINNED}, and its figures cannot be compared "
+            f"with those of {PINNED}; uninstall it, and run: {INSTALL}"
+        )
+
+
+try:
+    check_version()  # before its modules are imported: those of another version differ
+except ValueError as problem:
+    if __name__ != "__main__":
+        raise
+    say(f"error: {problem}")
+    sys.exit(2)
+
+from loguru import logger  # noqa: E402
+from tau2.data_model import message as theirs  # noqa: E402
+from tau2.environment.toolkit import TOOL_TYPE_ATTR  # noqa: E402
+from tau2.evaluator.evaluator_env import EnvironmentEvaluator  # noqa: E402
+from tau2.registry import registry  # noqa: E402
+from tau2.user.user_simulator import UserSimulator  # noqa: E402
+
+USER = os.environ.get("TAU2_USER", "gpt-4.1-mini")  # the model of the simulated user
+VERSION = f"tau2 {PINNED}, user {USER}"
 STAND_INS: Mapping[str, Script] = {}
 ADVICE = """Before you change anything or answer, list the rules of the policy that apply, check
 that you have all the information they ask for, and verify that the change keeps each of them."""
@@ -41,28 +82,24 @@ class TaskWorld:
     """The world of one task: tau2's environment, and its user."""
 
     def __init__(self, domain: str, task_id: str, then: Sequence[str] | None) -> None:
-        self._task = {task.id: task for task in tasks_of(domain)}[task_id]
+        tasks = {task.id: task for task in tasks_of(domain)}
+        if task_id not in tasks:
+            raise ValueError(f"{domain} has no task {task_id!r}; print its cases anew")
+        self._task = tasks[task_id]
         self._environment_of = registry.get_env_constructor(domain)
         self._environment = self._environment_of()
         self._then = then
-        self._begin()
+        problem = why_not(self._task, self._environment, then)
+        if problem:
+            raise ValueError(problem)
+        begin = self._task.initial_state
+        if begin:
+            self._environment.set_state(begin.initialization_data, begin.initialization_actions, [])
         self.instructions = self._environment.get_policy()
         self.tools = [self._as_ours(tool) for tool in self._environment.get_tools()]
         self._said: list[Any] = []  # the conversation, in tau2's words
-        self._user = UserSimulator(
-            llm=os.environ.get("TAU2_USER", "gpt-4.1-mini"),
-            instructions=str(self._task.user_scenario),
-        )
+        self._user = UserSimulator(llm=USER, instructions=str(self._task.user_scenario))
         self._state = self._user.get_init_state()
-
-    def _begin(self) -> None:
-        begin = self._task.initial_state
-        if begin and begin.message_history:
-            raise ValueError("it begins in the middle; choose another task")
-        if self._environment.user_tools is not None and self._then is None:
-            raise ValueError("its user has tools; choose another domain")
-        if begin:
-            self._environment.set_state(begin.initialization_data, begin.initialization_actions, [])
 
     def _as_ours(self, tool: Any) -> Tool:
         described = tool.openai_schema["function"]
@@ -94,7 +131,11 @@ class TaskWorld:
             turns = Turn.all(transcript)  # the user begins each
             return dict(enumerate(self._then)).get(len(turns))
         last = self._said[-1] if self._said else _from_agent(GREETING)
-        said, self._state = self._user.generate_next_message(last, self._state)
+        try:
+            said, self._state = self._user.generate_next_message(last, self._state)
+        except Exception as error:  # of LiteLLM, of its provider, of the network
+            why = f"{type(error).__name__}: {error}"
+            raise ModelError(f"tau2's simulated user ({USER}): {shorten(why)}") from error
         if self._user.is_stop(said):
             return None
         return str(said.content)
@@ -141,18 +182,49 @@ def _from_agent(text: str) -> Any:
 
 
 def tasks_of(domain: str) -> list[Any]:
-    tasks: list[Any] = registry.get_tasks_loader(domain)()
+    """The tasks of a domain. Raises ValueError if there is none, or if its files are not there."""
+    known = registry.get_info().domains
+    if domain not in known:
+        raise ValueError(f"tau2 has no domain {domain!r}; use one of {', '.join(known)}")
+    try:
+        tasks: list[Any] = registry.get_tasks_loader(domain)()
+    except OSError as error:
+        raise ValueError(f"the data of tau2 is not there ({error}); set TAU2_DATA_DIR") from error
     return tasks
+
+
+def why_not(task: Any, environment: Any, then: Sequence[str] | None) -> str:
+    """Why a task cannot be played; empty if it can."""
+    if task.initial_state and task.initial_state.message_history:
+        return "it begins in the middle; choose another task"
+    if environment.user_tools is not None and then is None:
+        return "its user has tools; choose another domain"
+    return ""
 
 
 @click.command()
 @click.argument("domain", default="airline")
 def main(domain: str) -> None:
     """Print the cases of a domain, one a line, for `think-agent eval`."""
-    for task in tasks_of(domain):
+    logger.disable("tau2")
+    tasks = tasks_of(domain)
+    environment = registry.get_env_constructor(domain)()
+    cases = []
+    left_out: Counter[str] = Counter()
+    for task in tasks:
+        problem = why_not(task, environment, None)
+        if problem:
+            left_out[problem] += 1
+            continue
         case = {"id": f"{domain}-{task.id}", "kind": domain, "text": "", "domain": domain}
-        print(json.dumps(case | {"task": task.id}))
+        cases.append(case | {"task": task.id})
+    if not cases:
+        raise ValueError(f"no task of {domain} can be played: {', '.join(left_out)}")
+    for problem, count in left_out.items():
+        click.echo(f"left out {count}: {problem}", err=True)
+    for case in cases:
+        print(json.dumps(case))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(main, "python -m demos.tau2"))

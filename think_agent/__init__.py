@@ -4,7 +4,7 @@ It works on every provider. Importing this package only defines names: it loads 
 nothing and makes no folder.
 """
 
-from .agent import Agent
+from .agent import Agent, Approve
 from .errors import (
     AuthError,
     BadRequest,
@@ -36,20 +36,23 @@ from .model import Model, Request
 from .outcome import Outcome
 from .policies import Price
 from .policies.answer import Source
+from .policies.cannot import THINK_CANNOT
 from .policies.done_when import CheckFunction
 from .providers import connect
 from .running import Event
-from .streaming import Delta, Notice
+from .streaming import Delta, Notice, Progress
 from .testing.scripted import ScriptedModel
 from .think import THINK, THINK_MINIMAL
-from .tools import NoResult, NothingDone, Tool, tool
+from .tools import NoResult, NothingDone, Predicate, Tool, tool
 from .turn import Action, Turn
 
 __all__ = [
     "THINK",
+    "THINK_CANNOT",
     "THINK_MINIMAL",
     "Action",
     "Agent",
+    "Approve",
     "AskHuman",
     "Assistant",
     "AuthError",
@@ -77,7 +80,9 @@ __all__ = [
     "Overloaded",
     "Paused",
     "Policy",
+    "Predicate",
     "Price",
+    "Progress",
     "RateLimited",
     "Refuse",
     "Request",

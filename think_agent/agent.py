@@ -23,15 +23,28 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import aclosing, closing
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Generic, Literal, get_args
+from math import inf
+from typing import Generic, Literal, TypedDict, get_args
+
+from typing_extensions import Unpack
 
 from . import tools as toolbox
-from .checking import check_choice, read_limit
+from .checking import (
+    check_arguments,
+    check_choice,
+    check_function,
+    describe,
+    is_async,
+    read_limit,
+    show_value,
+)
+from .context import find_left_out, leave_out, select_turns
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import THINK_NAME, Json, Message, User, Verdict
+from .messages import THINK_NAME, Assistant, Json, Message, ToolCall, User, Verdict, find_problem
 from .mistakes import noted
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -40,6 +53,7 @@ from .policies import (
     Price,
     approval,
     asking,
+    cannot,
     done_when,
     doubt,
     forcing,
@@ -49,24 +63,37 @@ from .policies import (
     repeats,
     silence,
     text,
+    twice,
 )
 from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name, describe_missing
 from .policies.validation import validation
 from .policies.yours import yours
 from .running import Effect, Event, Opening, Perform, Run, RunCheck, Selection
-from .streaming import Notice
+from .streaming import Delta, Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, utc_now
 from .turn import Turn
-from .waiting import Function, Settled, asettle, settle
+from .waiting import Function, Settled, asettle, in_writer, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
 # In memory, the path of a file, or a file that is held open (`Agent.open`).
 Saved = Iterable[Message] | str | os.PathLike[str] | Transcript
 OnEvent = Callable[[Event], None] | None
+
+
+class RunLimits(TypedDict, total=False):
+    """Limits for one run. They mean what they mean for the agent."""
+
+    max_model_calls: int | None
+    max_actions: int | None
+    max_seconds: float | None
+    max_tokens: int | None
+    max_cost: float | None
+
+
 Silence = Literal["confirm", "ask", "accept"]
 OnToolError = Literal["tell_model", "fail_fast", "raise"]
 
@@ -75,7 +102,8 @@ class Agent(Generic[Data]):
     """A model with tools and instructions.
 
     - `force`: when `think` is forced (`policies/forcing.py`).
-    - `think`: the think tool, THINK or THINK_MINIMAL; None for an agent without one.
+    - `think`: the think tool: THINK, THINK_MINIMAL, THINK_CANNOT (`policies/cannot.py`) or one of
+      your own; None for an agent without one.
     - `silence`: what to do if the model calls no tool. `"confirm"` asks it once a turn whether it
       is done, if there seems to be more to do (`policies/silence.py`). `"ask"` does so without a
       reason, too. `"accept"` takes its text as the answer.
@@ -102,6 +130,11 @@ class Agent(Generic[Data]):
     - `on_tool_error`: what to do if a tool raises. `"tell_model"` and nothing else; `"fail_fast"`
       gives up; `"raise"` records the error as the result, and raises it.
     - `keep_turns`: how many turns of a long conversation a request shows; None for all.
+    - `max_context_chars`: how many characters of results a request shows of the turn. Beyond it,
+      the oldest results of `read_only` tools are left out (`context.py`).
+    - `read_ahead`: under `arun` and `astream`, async `read_only` tools that one reply calls run at
+      the same time (`ahead.py`).
+    - `name`: what the agent is called: in the header of a transcript, on a page, in spans.
     - `now`: the clock for the time stamps of messages: an ISO time in UTC.
 
     Raises ValueError or TypeError for settings that cannot work.
@@ -127,13 +160,16 @@ class Agent(Generic[Data]):
         max_seconds: float | None = None,
         max_tokens: int | None = None,
         max_cost: float | None = None,
-        prices: Mapping[str, Price] | None = None,
+        prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         max_thoughts_in_a_row: int = 3,
         max_result_chars: int = 20_000,
         patience: int = 3,
         on_tool_error: OnToolError = "tell_model",
         max_repeats: int = 3,
         keep_turns: int | None = None,
+        max_context_chars: int | None = None,
+        read_ahead: bool = True,
+        name: str = "",
         now: Callable[[], str] | None = None,
     ) -> None:
         _check_types(model, approve, think)
@@ -159,9 +195,12 @@ class Agent(Generic[Data]):
         self.think = think
         self.shown = _show_tools(think, self.tools.values(), carry)
         self.keep_turns = read_limit("keep_turns", keep_turns)
+        self._max_context = read_limit("max_context_chars", max_context_chars)
+        self._is_reading_ahead = read_ahead
+        self.name = name
         self.limits = limits.Limits(
             model=model.model,
-            prices=prices or {},
+            prices=limits.read_prices(prices or {}),
             model_calls=read_limit("max_model_calls", max_model_calls),
             actions=read_limit("max_actions", max_actions),
             seconds=read_limit("max_seconds", max_seconds),
@@ -180,7 +219,12 @@ class Agent(Generic[Data]):
         self._patience = patience
         self._on_tool_error = on_tool_error
         self._max_repeats = max_repeats
+        if callable(policies):
+            raise TypeError("policies: pass a list, such as [policy]")
         self._policies = tuple(policies)
+        for policy in self._policies:
+            check_function("policies:", policy)
+            check_arguments("policies:", policy, "step", "turn")
         self.policies()  # settings that cannot work are refused here, too
 
     def policies(self) -> list[Policy]:
@@ -194,6 +238,7 @@ class Agent(Generic[Data]):
         )
         listed: list[Policy | None] = [
             # Is the turn really over, is it true that all is done, and does the answer fit?
+            cannot.leave_with_cannot if cannot.offers_cannot(self.think) else None,
             None if self.answer else keep_answer,
             None if self._silence == "accept" else confirms,
             done_when.done_when(names) if names else None,
@@ -214,6 +259,7 @@ class Agent(Generic[Data]):
             self.answer.ask_for_form if self.answer else None,
             asking.as_decided(tools),  # the next ones judge the arguments that will run
             doubt.doubt(tools),  # has it been tried? Then the first try is repeated
+            twice.twice(tools),  # has it just succeeded? Nobody is asked about it then
             text.ask_about_text(tools) if can_ask else None,
             approval.approval(tools),  # last, so that the approved call is the one that runs
             asking.refuse_denied,
@@ -226,22 +272,37 @@ class Agent(Generic[Data]):
         return [policy for policy in listed if policy]
 
     def run(
-        self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
+        self,
+        text: str,
+        *,
+        transcript: Saved | None = None,
+        on_event: OnEvent = None,
+        **limits: Unpack[RunLimits],
     ) -> Outcome[Data]:
         """Work on `text` until the turn is over.
+
+        `limits` are limits for this run alone, such as `max_model_calls=5`. The agent's own still
+        hold, so the smaller ones count. They are recorded, and hold after a resume, too.
 
         `transcript` is the conversation so far, or the path of a file that holds it. (If there is
         no such file, it is made.) `on_event` is called with every event of the run as it happens:
         Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
         or read, and TranscriptError if the file cannot be used.
         """
-        return _run_to_end(self._open_run(transcript, _read_request(text)), on_event)
+        request = self._read_request(text, limits)
+        return _run_to_end(self._open_run(transcript, request), on_event)
 
     async def arun(
-        self, text: str, *, transcript: Saved | None = None, on_event: OnEvent = None
+        self,
+        text: str,
+        *,
+        transcript: Saved | None = None,
+        on_event: OnEvent = None,
+        **limits: Unpack[RunLimits],
     ) -> Outcome[Data]:
         """`run` without blocking the event loop."""
-        return await _arun_to_end(await self._aopen_run(transcript, _read_request(text)), on_event)
+        request = self._read_request(text, limits)
+        return await _arun_to_end(await self._aopen_run(transcript, request), on_event)
 
     def resume(
         self,
@@ -249,6 +310,7 @@ class Agent(Generic[Data]):
         *,
         verdict: Verdict | None = None,
         on_event: OnEvent = None,
+        **limits: Unpack[RunLimits],
     ) -> Outcome[Data]:
         """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
         reply that was cut off. This needs only the same tools and the file, or the transcript in
@@ -257,7 +319,8 @@ class Agent(Generic[Data]):
         open, and nothing is written. Raises TypeError if `verdict` names no question, and
         TranscriptError if it names another one than waits.
         """
-        return _run_to_end(self._open_run(transcript, verdict), on_event)
+        agent = self._with_limits(limits)
+        return _run_to_end(agent._open_run(transcript, verdict), on_event)
 
     async def aresume(
         self,
@@ -265,23 +328,27 @@ class Agent(Generic[Data]):
         *,
         verdict: Verdict | None = None,
         on_event: OnEvent = None,
+        **limits: Unpack[RunLimits],
     ) -> Outcome[Data]:
         """`resume` without blocking the event loop."""
-        return await _arun_to_end(await self._aopen_run(transcript, verdict), on_event)
+        agent = self._with_limits(limits)
+        return await _arun_to_end(await agent._aopen_run(transcript, verdict), on_event)
 
-    def stream(self, text: str, *, transcript: Saved | None = None) -> Generator[Event, None, None]:
+    def stream(
+        self, text: str, *, transcript: Saved | None = None, **limits: Unpack[RunLimits]
+    ) -> Generator[Event, None, None]:
         """The events of a whole run as they happen; the last one is the Outcome."""
-        run = self._open_run(transcript, _read_request(text))
+        run = self._open_run(transcript, self._read_request(text, limits))
         with run, closing(run.events(streamed=True)) as events:
             yield from events
 
     async def astream(
-        self, text: str, *, transcript: Saved | None = None
+        self, text: str, *, transcript: Saved | None = None, **limits: Unpack[RunLimits]
     ) -> AsyncGenerator[Event, None]:
         """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
         frees the file at once.
         """
-        with await self._aopen_run(transcript, _read_request(text)) as run:
+        with await self._aopen_run(transcript, self._read_request(text, limits)) as run:
             async with aclosing(run.aevents(streamed=True)) as events:
                 async for event in events:
                     yield event
@@ -296,10 +363,31 @@ class Agent(Generic[Data]):
 
     def select_messages(self, turn: Turn) -> Selection:
         """The messages that a request shows, and those before them that it leaves out."""
-        shown = turn.history.recent(self.keep_turns)
-        left_out = turn.history.spoken[: len(turn.history.spoken) - len(shown)]
+        history = turn.history
+        shown = select_turns(history, self.keep_turns)
+        left_out = history.spoken[: len(history.spoken) - len(shown)]
+        notice = ""
+        if self._max_context < inf and not history.signed and history.starts:
+            begin = history.starts[-1] - len(left_out)
+            names = {name for name, tool in self.tools.items() if tool.read_only}
+            places, is_first = find_left_out(shown[begin:], names, self._max_context)
+            shown = shown[:begin] + leave_out(shown[begin:], places)
+            if is_first:
+                notice = "Old results of this turn are not shown to the model any more."
         shown = with_numbers(shown, turn)
-        return shown, left_out
+        return Selection(shown, left_out, notice)
+
+    def may_read_ahead(self, call: ToolCall) -> bool:
+        """May this call run before its place in its reply? Only an async read may, and only if
+        nothing could refuse it there.
+        """
+        tool = self.tools.get(call.name)
+        if tool is None or not tool.read_only or not is_async(tool.function):
+            return False
+        if tool.think_first or tool.needs_approval:
+            return False
+        is_judged = self._policies or self._on_tool_error != "tell_model"
+        return self._is_reading_ahead and not is_judged and self.limits.actions == inf
 
     def stamp(self, message: Message, turn: Turn) -> Message:
         """A message as it is recorded, with the time."""
@@ -320,9 +408,10 @@ class Agent(Generic[Data]):
         """
         match effect:
             case Request() if streamed:
-                yield from self.model.stream(effect)
+                for event in self.model.stream(effect):
+                    yield self._check_event(event)
             case Request():
-                yield self.model.complete(effect)
+                yield self._check_reply(self.model.complete(effect))
             case Perform() | RunCheck():
                 yield from self._make_events(effect, settle(*self._prepare(effect)))
             case AskHuman():
@@ -339,9 +428,9 @@ class Agent(Generic[Data]):
         match effect:
             case Request() if streamed:
                 async for event in self.model.astream(effect):
-                    yield event
+                    yield self._check_event(event)
             case Request():
-                yield await self.model.acomplete(effect)
+                yield self._check_reply(await self.model.acomplete(effect))
             case Perform() | RunCheck():
                 settled = await asettle(*self._prepare(effect))
                 for made in self._make_events(effect, settled):
@@ -352,6 +441,26 @@ class Agent(Generic[Data]):
                 if inspect.isawaitable(answer):
                     answer = await answer
                 yield effect.answered(answer)
+
+    def _check_event(self, event: object) -> Delta | Assistant:
+        """One part of a streamed reply, or the whole reply at its end."""
+        if isinstance(event, Delta):
+            return event
+        return self._check_reply(event)
+
+    def _check_reply(self, reply: object) -> Assistant:
+        """What a model returned: a reply that can be recorded, and read again."""
+        if not isinstance(reply, Assistant):
+            problem = f"it returned {show_value(reply)}; return an Assistant"
+        elif self.model.is_checked:
+            return reply
+        else:
+            problem = find_problem(reply)
+        if problem:
+            source = getattr(self.model, "script", self.model.complete)
+            raise TypeError(f"the model {describe(source)}: {problem}")
+        assert isinstance(reply, Assistant)
+        return reply
 
     def _prepare(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to be run, and how many seconds it may take."""
@@ -373,12 +482,26 @@ class Agent(Generic[Data]):
         if self._on_tool_error == "raise":
             raise error
 
+    def _read_request(self, text: str, limits: RunLimits) -> User:
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is no text; pass what the person said")
+        given = _read_limits(limits)
+        self.limits.tighten(given)  # raises if they cannot hold
+        return User(well_formed(text), limits=given or None)
+
+    def _with_limits(self, limits: RunLimits) -> Agent[Data]:
+        """This agent, with the limits that are given for one run, where they are smaller."""
+        given = _read_limits(limits)
+        if not given:
+            return self
+        agent = copy(self)
+        agent.limits = self.limits.tighten(given)
+        return agent
+
     async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            import asyncio
-
             # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
-            transcript = await asyncio.to_thread(self._open_file, transcript, opening)
+            transcript = await in_writer(partial(self._open_file, transcript, opening))
         return self._open_run(transcript, opening)
 
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
@@ -415,7 +538,9 @@ class Agent(Generic[Data]):
         """What the model is told. It goes into the first line of a transcript: a reader can show
         it, and a later process compares it with its own.
         """
+        named = {"name": self.name} if self.name else {}
         return {
+            **named,
             "model": f"{self.model.name}:{self.model.model}",
             "instructions": self.instructions,
             "tools": [toolbox.described(tool) for tool in self.shown],
@@ -432,10 +557,14 @@ def _check_types(model: object, approve: object, think: object) -> None:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
 
 
-def _read_request(text: str) -> User:
-    if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text; pass what the person said")
-    return User(well_formed(text))
+def _read_limits(limits: RunLimits) -> dict[str, float]:
+    """The limits of one run by their names, without those that are None."""
+    unknown = limits.keys() - RunLimits.__annotations__.keys()
+    if unknown:
+        names = ", ".join(RunLimits.__annotations__)
+        raise TypeError(f"{', '.join(sorted(unknown))}: no limit of a run; use {names}")
+    found = {name: read_limit(name, value) for name, value in limits.items()}  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value < inf}
 
 
 def _run_to_end(run: Run, on_event: OnEvent) -> Outcome:

@@ -21,7 +21,7 @@ from typing import Literal
 from .history import OpenCall
 from .messages import THINK_NAME, Assistant, Force, Message, ToolCall, ToolResult
 from .text import is_blank
-from .think import carried, should_continue, thought
+from .think import Signal, carried, should_continue, thought
 
 How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
@@ -37,7 +37,7 @@ class Thought:
 
     text: str
     how: How
-    should_continue: bool | None = None
+    should_continue: Signal = None
 
 
 @dataclass

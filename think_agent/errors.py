@@ -88,3 +88,7 @@ class FileError(Exception):
 
 class TranscriptError(FileError):
     """A transcript file cannot be opened, read, written or continued."""
+
+
+class TranscriptInUse(TranscriptError):
+    """Another run has the file open."""

@@ -103,14 +103,3 @@ class History:
         if reply.enforced == "ignored":
             self.ignored += 1
             self.ignored_by = reply.host
-
-    def recent(self, turns: float) -> tuple[Spoken, ...]:
-        """The messages of the last `turns`, as a request shows them. Signed history is never
-        shortened: some providers check the signature against everything before it.
-        """
-        begun = len(self.starts)
-        if self.signed:
-            begun = self.signed
-        if begun <= turns:
-            return tuple(self.spoken)
-        return tuple(self.spoken[self.starts[begun - int(turns)] :])

@@ -44,8 +44,9 @@ class Bounds:
 
     max_output_tokens: int | None = None
     output_schema: Json | None = field(default=None, hash=False, repr=False)
-    # Not compared: a pause isn't counted, so after a resume there is more time left.
+    # These two are only shown. After a resume there is more time left, since a pause isn't counted.
     seconds: float = field(default=inf, compare=False)
+    model_calls: float = field(default=inf, compare=False)  # the limit of the turn
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ Rule 5: a result answers the first call of the latest reply that has its id and 
 Limitations: the form that a message has on a provider's wire is in `wire/`.
 """
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,6 +39,7 @@ Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
+    "cannot",  # a thought said that it cannot be done (`THINK_CANNOT`)
     "unmet",  # the model said that it is done, but a check says that something is missing
     "limit",  # a limit on model calls, actions or seconds was reached
     "budget",  # tokens or money ran out
@@ -71,12 +73,15 @@ COMPLETE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a co
 class ToolCall:
     """One call that the model asks for. `arguments` is a dict, or the raw text if the model wrote
     no JSON object. `recovered`: the model wrote the call into its text, and it was found there.
+    `thought_in`: the argument that holds the thought behind the call, if it carries one. It has
+    another name than usual if the tool itself has a parameter of that name (`Tool.thought_in`).
     """
 
     id: str
     name: str
     arguments: Json | str = field(default_factory=dict)
     recovered: bool = False
+    thought_in: str = CARRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who speaks, and why.
+    """A message in the user's role. `kind` says who speaks, and why. `limits`: those that were
+    given for this run alone, such as `{"max_model_calls": 5}`.
 
     A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
     turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
@@ -120,6 +126,7 @@ class User:
 
     text: str
     kind: Kind = "person"
+    limits: dict[str, float] | None = field(default=None, hash=False)
     at: str | None = field(default=None, compare=False)
 
 
@@ -191,12 +198,11 @@ class ToolResult:
 
     `refused` says why the call was not run. It is empty if the call ran, even if it failed. The
     codes: `"gate"` (there was no thought behind it), `"invalid"` (there is no such tool, or the
-    arguments do not fit it), `"text"` (it was written as text), `"doubt"` (the same call may have
-    happened before), `"limit"`, `"person"`, `"failed"` (a call before it failed), `"stopped"` (the
-    run was stopped before it), or a code from a policy of your own.
+    arguments do not fit it), `"text"` (it was written as text), `"repeat"` (the same call has
+    succeeded in this reply), `"limit"`, `"person"`, `"failed"` (a call before it failed),
+    `"stopped"` (the run was stopped before it), or a code from a policy of your own.
     `arguments`: the arguments it was run with, if a person or a policy changed them.
-    `in_doubt`: the tool changes something and did not return, so this call may have happened. (The
-    code `"doubt"` is about an earlier one.)
+    `in_doubt`: the tool changes something and did not return, so this call may have happened.
     `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
     conversation are counted. 0 if the answer has no sources.
     """
@@ -322,6 +328,21 @@ def from_json(data: Json) -> Message:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
         raise ValueError(f"{place}: {problem['msg']}") from None
+
+
+def find_problem(message: Message) -> str:
+    """Why a message, made by a user's own code, could not be read again from a file; empty if it
+    can be. (Its fields may have other types, or its arguments may hold what is no JSON.)
+    """
+    try:
+        record = json.loads(json.dumps(to_json(message)))
+        found = from_json(record)
+    except Exception as error:  # `repr`, `str` and `==` of any object may raise
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    for name in message.__dataclass_fields__:
+        if getattr(found, name) != getattr(message, name):
+            return f"{name}: it is not the same after it was written as JSON"
+    return ""
 
 
 @cache

@@ -6,6 +6,9 @@ the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the l
 """
 
 import os
+import sys
+
+from .checking import show_error
 
 
 def noted(what: str, error: BaseException) -> str:
@@ -13,7 +16,7 @@ def noted(what: str, error: BaseException) -> str:
     import logging  # late, as those below: they are slow, and mistakes are rare
 
     logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
-    return f"{what} raised {type(error).__name__}: {error}{place_of(error)}"
+    return f"{what} raised {show_error(error)}{place_of(error)}"
 
 
 def place_of(error: BaseException) -> str:
@@ -29,3 +32,15 @@ def place_of(error: BaseException) -> str:
         if not frame.filename.startswith(not_theirs):
             return f" ({frame.filename}, line {frame.lineno})"
     return ""
+
+
+def warn(text: str) -> None:
+    """Warn at the line that called the kit, however deep in the kit this is."""
+    import warnings
+
+    level = 1
+    frame = sys._getframe()
+    while frame.f_back and frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, stacklevel=level)

@@ -46,6 +46,7 @@ class Model:
 
     name: str = ""
     model: str = ""
+    is_checked: bool = False  # has it made sure itself that each reply can be recorded?
 
     def complete(self, request: Request) -> Assistant:
         """Ask, and wait for the whole reply."""

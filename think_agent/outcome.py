@@ -1,5 +1,6 @@
 """Outcome: the result of a run. Its facts come from the Turn of its transcript."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic
@@ -7,7 +8,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar  # with a default
 
 from .loop import AskHuman
-from .messages import Checked, Exit, Message, Usage
+from .messages import THINK_NAME, Checked, Exit, Message, ToolResult, Usage
 from .text import sanitize, shorten
 from .tools import signature
 from .turn import Action, Turn
@@ -32,8 +33,7 @@ class Outcome(Generic[Data]):
     question: AskHuman | None = None
 
     def __str__(self) -> str:
-        actions = f"actions: {len(self.actions)}, behind a thought: {self.behind_a_thought}"
-        return f"{sanitize(self.answer)}\n({self.exit}; {actions}; model calls: {self.model_calls})"
+        return f"{sanitize(self.answer)}\n({self.exit}; {'; '.join(describe_run(self.turn))})"
 
     @cached_property
     def turn(self) -> Turn:
@@ -79,6 +79,54 @@ class Outcome(Generic[Data]):
     def report(self) -> str:
         """One line for each action: ✓ or ✗, the call, and what went wrong."""
         return report(self.turn)
+
+
+def describe_run(turn: Turn) -> list[str]:
+    """What was done in a turn, in parts of one sentence: what is missing, the actions, and how
+    often the model was asked. It reads the same in `print(outcome)`, on the console and on a page.
+    """
+    parts = [f"missing: {shorten(missing)}" for missing in find_missing(turn)]
+    parts.append(describe_actions(turn.actions))
+    parts.append(pluralize(len(turn.replies), "model call"))
+    return parts
+
+
+def describe_actions(actions: Collection[Action]) -> str:
+    """How many actions there were, how many of them failed or may have happened, and how many had a
+    thought behind them.
+    """
+    if not actions:
+        return "no action"
+    text = pluralize(len(actions), "action")
+    in_doubt = sum(action.result.in_doubt for action in actions)
+    failed = sum(action.result.is_error for action in actions) - in_doubt
+    if failed:
+        text += f", {failed} failed"
+    if in_doubt:
+        text += f", {in_doubt} may have happened"
+    thoughtful = sum(action.thought is not None for action in actions)
+    if thoughtful < len(actions):
+        return f"{text}, {thoughtful or 'none'} of them behind a thought"
+    each = "each " if len(actions) > 1 else ""
+    return f"{text}, {each}behind a thought"
+
+
+def find_missing(turn: Turn) -> list[str]:
+    """What the checks found missing since the last action."""
+    latest: dict[str, Checked] = {}
+    for message, _ in reversed(turn.log.entries):
+        if isinstance(message, ToolResult) and message.name != THINK_NAME and not message.refused:
+            break
+        if isinstance(message, Checked):
+            latest.setdefault(message.name, message)
+    return [check.missing for check in reversed(latest.values()) if check.missing is not None]
+
+
+def pluralize(number: int, noun: str) -> str:
+    """A number with its noun: `1 run`, `2 runs`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
 
 
 def report(turn: Turn) -> str:

@@ -11,7 +11,7 @@ Rule 3: The second part is never recorded: a secret in the arguments could be gu
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .messages import Json, ToolCall, Verdict
+from .messages import Json, ToolCall, Verdict, find_problem
 from .text import canonical, well_formed
 
 
@@ -99,13 +99,12 @@ class AskHuman:
             raise TypeError(
                 "approve= gave the answer to another question: use a Verdict of this one"
             )
-        answer = replace(
-            answer,
-            call_id=self.call_id,
-            question=self.pause,  # rule 3
-            reason=well_formed(answer.reason),
-            by=well_formed(answer.by),
-        )
+        answer = replace(answer, call_id=self.call_id, question=self.pause)  # rule 3
+        if isinstance(answer.reason, str) and isinstance(answer.by, str):
+            answer = replace(answer, reason=well_formed(answer.reason), by=well_formed(answer.by))
+        problem = find_problem(answer)
+        if problem:
+            raise TypeError(f"approve= gave a Verdict that cannot be recorded: {problem}")
         if self.call is None or answer.decision != "yes":
             return replace(answer, new=False, arguments=None, edited=False)
         if answer.new and self.as_new:

@@ -2,26 +2,31 @@
 
 Rule 1: every call has an id. If the wire gave none, it is made from the number of ids so far, so
         it is the same if a run is streamed or resumed.
-Rule 2: the reply says what was asked of it, and whether it obeyed. That is judged by the reply
+Rule 2: every call says where it carries its thought, because a reader of the transcript does not
+        have the tool.
+Rule 3: the reply says what was asked of it, and whether it obeyed. That is judged by the reply
         alone, whatever the provider promised.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from .history import MOST_IGNORED
 from .messages import Assistant, Enforced, Force, ToolCall, ToolChoice
+from .tools import Tool
 from .turn import Turn
 
 
-def received(reply: Assistant, choice: ToolChoice, turn: Turn, at: str) -> Assistant:
+def received(
+    reply: Assistant, choice: ToolChoice, turn: Turn, at: str, tools: Mapping[str, Tool]
+) -> Assistant:
     """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it; `at`
-    is its time stamp.
+    is its time stamp, `tools` are those of the agent.
     """
     return replace(
         reply,
         at=at,
-        tool_calls=with_ids(reply.tool_calls, turn),
+        tool_calls=_with_places(with_ids(reply.tool_calls, turn), tools),
         tool_choice=choice,
         enforced=_enforced(reply, choice),
     )
@@ -54,6 +59,17 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
             taken.add(call.id)
         named.append(call)
     return tuple(named)
+
+
+def _with_places(calls: tuple[ToolCall, ...], tools: Mapping[str, Tool]) -> tuple[ToolCall, ...]:
+    """`calls`, each with the argument in which it carries its thought (rule 2)."""
+    placed = []
+    for call in calls:
+        tool = tools.get(call.name)
+        if tool is not None:
+            call = replace(call, thought_in=tool.thought_in)
+        placed.append(call)
+    return tuple(placed)
 
 
 def notices(reply: Assistant, turn: Turn) -> Iterator[str]:

@@ -8,11 +8,14 @@ Rule 3: the schema has no references and no titles: several servers and SDKs dro
 Rule 4: only `transformed` walks through a schema. A small function says what is done to each part.
 """
 
+import contextlib
+import functools
 import inspect
+import json
 import re
 import textwrap
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Change = Callable[[Json], Json]
+Place = tuple[str | int, ...]  # the keys that lead to a value
 # The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
 # (The name is in quotes, because pydantic loads its models late.)
 Fitted = Union["pydantic.BaseModel", Json]
@@ -50,13 +54,14 @@ def arguments_model(
     of the parameters. Raises TypeError if a parameter has no schema.
     """
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(_annotated(function), include_extras=True)
     except Exception as error:  # an annotation may hold anything
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
+    given = getattr(function, "keywords", {})  # by a partial: no model sees or replaces these
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == KEY:
+        if parameter.name == KEY or parameter.name in given:
             continue
         problem = _problem_of(parameter, hints)
         if problem:
@@ -77,11 +82,26 @@ def arguments_model(
     return model, transformed(model.model_json_schema(), _without_title)
 
 
+def strip_partial(function: Any) -> Any:
+    """The function in a `functools.partial`; any other function as it is."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _annotated(function: Any) -> Any:
+    """The function that has the annotations: of a callable object, that is its `__call__`."""
+    plain = strip_partial(function)
+    if inspect.isroutine(plain) or inspect.isclass(plain):
+        return plain
+    return type(plain).__call__
+
+
 def returned(function: Callable[..., Any]) -> Json | None:
     """The JSON schema of what a function returns, by its annotation. None if the annotation does
     not say, or says something that is no JSON; nothing depends on it.
     """
-    hint = get_type_hints(function, include_extras=True).get("return")
+    hint = get_type_hints(_annotated(function), include_extras=True).get("return")
     if hint in (None, type(None), Any):
         return None
     try:
@@ -108,6 +128,7 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     fields: Any = {"parameter": (hints[name], ...)}
     try:
         schema = pydantic.create_model(name, **fields).model_json_schema()
+        transformed(schema, _without_title)  # raises for a type that contains itself
     except NO_SCHEMA as error:
         return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
     if not schema["properties"]["parameter"].keys() - {"title", "description", "default"}:
@@ -152,7 +173,7 @@ class _Walk:
             return self._follow(node, inside)
         kept: Json = {}
         for key, value in node.items():
-            if key != "$defs":
+            if key not in ("$defs", "discriminator"):  # a discriminator holds references as text
                 kept[key] = self._transform_keyword(key, value, inside)
         return self.change(kept)
 
@@ -286,12 +307,59 @@ def dumped(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = named
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def misfit(value: Json, schema: Json) -> str:
-    """Why `value` does not fit a ready schema, as text for the model; empty if it fits."""
+def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
+    """Why `value` does not fit a ready schema, as text for the model, and at which places. Both are
+    empty if it fits.
+    """
     from jsonschema.validators import validator_for  # late: most tools have a signature
 
-    errors = validator_for(schema)(schema).iter_errors(value)
-    return "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
+    errors = list(validator_for(schema)(schema).iter_errors(value))
+    text = "; ".join(f"{error.json_path}: {shorten(error.message)}" for error in errors)
+    return text, [place for error in errors for place in _places_of(error)]
+
+
+def _places_of(error: Any) -> Iterator[Place]:
+    """Where a value does not fit; for a union, where it does not fit each branch."""
+    yield tuple(error.absolute_path)
+    for inner in error.context:
+        yield from _places_of(inner)
+
+
+def repair(value: Any, places: Iterable[Place]) -> bool:
+    """Put right, in place, two slips of models that are easily told from a mistake: a null for what
+    may be left out, and a list or an object that is written as JSON text. `places`: where
+    validation failed. Returns whether anything was changed; it has to be validated again then.
+    """
+    has_changed = False
+    for place in places:
+        if remove_null(value, place) or _read_json_text(value, place):
+            has_changed = True
+    return has_changed
+
+
+def remove_null(value: Any, place: Place) -> bool:
+    """Remove the null at `place` from the object that holds it. Returns False if there was none."""
+    for key in place:
+        with contextlib.suppress(LookupError, TypeError):  # `key` may be the branch of a union
+            inner = value[key]
+            if inner is None and isinstance(value, dict):
+                del value[key]
+                return True
+            value = inner
+    return False
+
+
+def _read_json_text(arguments: Any, place: Place) -> bool:
+    """Replace an argument that is the text of a list or an object by what it says."""
+    name = place[0] if place else None
+    text = arguments.get(name) if isinstance(arguments, dict) else None
+    if not isinstance(text, str) or not text.lstrip().startswith(("[", "{")):
+        return False
+    try:
+        arguments[name] = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def problems(error: "pydantic.ValidationError") -> str:

@@ -27,6 +27,17 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """The model is asked now: it is call number `model_call` of the turn, of at most `most` (None:
+    no limit). `agent` is the agent's name.
+    """
+
+    model_call: int
+    most: int | None = None
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something that a watcher of the run should know, such as a tool choice that was ignored."""
 

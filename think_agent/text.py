@@ -10,6 +10,12 @@ import json
 
 FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"  # with the language after the opening fence
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
+# Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
+# and the empty Braille pattern.
+UNSEEN = (
+    f"[{JOINERS}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
 
 
 def sanitize(text: str, keep: str = "\n\t") -> str:
@@ -27,6 +33,14 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
         else:
             shown.append(char.encode("unicode_escape").decode())
     return "".join(shown)
+
+
+def written_out(text: str, keep: str = "\n\t") -> str:
+    """`sanitize`, and every character that is printable but can't be seen is written out, too."""
+    import re  # late: only a question to a person needs it
+
+    shown = sanitize(text, keep)
+    return re.sub(UNSEEN, lambda found: found[0].encode("unicode_escape").decode(), shown)
 
 
 def is_blank(text: str) -> bool:

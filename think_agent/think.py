@@ -17,18 +17,22 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .text import is_blank
 from .tools import Tool
 
+# What `should_continue` says; None if it is missing or unreadable. "cannot" is a value of
+# THINK_CANNOT (`policies/cannot.py`).
+Signal = bool | Literal["cannot"] | None
 RECORDED = "Thought recorded."
 END_NOTED = "The end is noted."  # `should_continue` is "false", and there is no thought
 NO_THOUGHT = ("should_continue", "missing")  # arguments of a think tool that are no thought
 # What the model reads if a guarded call has no thought behind it (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 CARRY_FIRST = (  # the same with `carry=True`, where there is no think tool
-    f"not run. Check this step against the rules in its argument {CARRIED!r}, and call it again."
+    "not run. Check this step against the rules in its argument {!r}, and call it again."
 )
 THOUGHT = {
     "type": "string",
@@ -81,8 +85,10 @@ def has_signal(tool: Tool) -> bool:
 
 def thought(call: ToolCall) -> str:
     """The notes in a think call; empty if there are none. If they have several arguments, each is
-    on a line with its name.
+    on a line with its name. Of another call: the thought that it carries.
     """
+    if call.name != THINK_NAME:
+        return carried(call)
     if isinstance(call.arguments, str):
         return call.arguments
     notes = {}
@@ -114,7 +120,7 @@ def carried(call: ToolCall) -> str:
     """The thought that a call of another tool carries in its arguments; empty if it has none."""
     if call.name == THINK_NAME or isinstance(call.arguments, str):
         return ""
-    value = call.arguments.get(CARRIED)
+    value = call.arguments.get(call.thought_in)
     if not isinstance(value, str) or is_blank(value):
         return ""
     return value.strip()
@@ -122,8 +128,9 @@ def carried(call: ToolCall) -> str:
 
 def carrying(tool: Tool) -> Tool:
     """The tool as it is shown to a model that has to put its thought into the call."""
-    properties = {CARRIED: THOUGHT, **tool.parameters.get("properties", {})}
-    required = [CARRIED, *tool.parameters.get("required", ())]
+    name = tool.thought_in
+    properties = {name: THOUGHT, **tool.parameters.get("properties", {})}
+    required = [name, *tool.parameters.get("required", ())]
     parameters = {**tool.parameters, "properties": properties, "required": required}
     return replace(tool, parameters=parameters, carries=True)
 
@@ -132,7 +139,7 @@ def bare(call: ToolCall) -> ToolCall:
     """A call without the thought that it carries. In this form it is approved and run."""
     if call.name == THINK_NAME:
         return call
-    return without(call, CARRIED)
+    return without(call, call.thought_in)
 
 
 def as_run(call: ToolCall, arguments: Json | None) -> ToolCall:
@@ -151,12 +158,13 @@ def without(call: ToolCall, name: str) -> ToolCall:
     return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
-def should_continue(call: ToolCall) -> bool | None:
+def should_continue(call: ToolCall) -> Signal:
     """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
     text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it is missing
-    return {"true": True, "false": False}.get(text)
+    signals: dict[str, Signal] = {"true": True, "false": False, "cannot": "cannot"}
+    return signals.get(text)
 
 
 def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
@@ -165,13 +173,15 @@ def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
     """
     signal = should_continue(call)
     missing = find_missing_notes(call, tool)
-    if missing and signal is False and is_blank(thought(call)):
+    if missing and signal in (False, "cannot") and is_blank(thought(call)):
         return ToolResult(call.id, call.name, END_NOTED)
     if missing:
         return ToolResult(call.id, call.name, _say_what_is_missing(call, missing), is_error=True)
     is_left_out = under_schema and "should_continue" not in call.arguments
+    values = tool.parameters.get("properties", {}).get("should_continue", {}).get("enum", ())
+    is_readable = signal is not None and (signal != "cannot" or "cannot" in values)
     text = RECORDED
-    if has_signal(tool) and signal is None and not is_left_out:
+    if has_signal(tool) and not is_readable and not is_left_out:
         text += ' should_continue was missing or unreadable; it must be "true" or "false".'
     return ToolResult(call.id, call.name, text)
 

@@ -15,7 +15,6 @@ function is up to its author.
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -26,17 +25,22 @@ import pydantic
 import pydantic_core
 from typing_extensions import ParamSpec, TypeVar  # with defaults
 
+from .checking import check_function, read_error, show_error
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
+from .mistakes import warn
 from .schema import (
     KEY,
     Fitted,
+    Place,
     arguments_model,
     dumped,
-    misfit,
+    find_misfits,
     named,
     problems,
     read_docstring,
+    repair,
     returned,
+    strip_partial,
     without_made_defaults,
 )
 from .text import canonical, json_text, well_formed
@@ -46,8 +50,10 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 STARTED_BEFORE = "It was started before and may have happened."
 MAY_HAVE_HAPPENED = "It may have happened: check before you repeat it."
 # What an audit needs to know about a tool.
-GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "same", "timeout")
+GUARDS = ("think_first", "read_only", "idempotent", "takes_key", "same", "repeats", "timeout")
 
+# `needs_approval`: does a call with these arguments need a person's yes?
+Predicate = Callable[[Json], bool]
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
@@ -66,7 +72,14 @@ class NoResult(Exception):
 
 
 class ModelMistake(Exception):
-    """The model called a tool wrongly, or its answer has the wrong form. It reads this message."""
+    """The model called a tool wrongly, or its answer has the wrong form. It reads this message.
+
+    `places`: where in the arguments, each place as the keys that lead to it.
+    """
+
+    def __init__(self, text: str, places: Iterable[Place] = ()) -> None:
+        super().__init__(text)
+        self.places = tuple(places)
 
 
 # These errors of a call are a message for the model, and no mistake of the tool's author.
@@ -92,6 +105,8 @@ class Tool(Generic[P, R]):
       is the same after a resume. The model does not see it.
     - `same`: the arguments that make two calls the same, such as `("order_id",)`; empty means all
       of them. While a call is in doubt, the same call is no new one (`policies/doubt.py`).
+    - `repeats`: the same call twice in one reply is meant. Without it, the second is refused
+      (`policies/twice.py`).
     - `needs_approval`: a person is asked first. With a function of the validated arguments, the
       person is asked if that returns True or raises (`policies/approval.py`).
     - `returns`: a JSON schema of what the function returns, from its annotation. Only a model that
@@ -107,11 +122,12 @@ class Tool(Generic[P, R]):
     arguments_model: "type[pydantic.BaseModel] | None" = None
     takes_key: bool = False
     same: tuple[str, ...] = ()
+    repeats: bool = False
     think_first: bool = False
     carries: bool = False
     read_only: bool = False
     idempotent: bool = False
-    needs_approval: bool | Callable[[Json], bool] = False
+    needs_approval: bool | Predicate = False
     timeout: float | None = None
     returns: Json | None = None
 
@@ -120,15 +136,13 @@ class Tool(Generic[P, R]):
             raise ValueError(f"tool name {self.name!r}: use 1 to 64 letters, digits, '_' or '-'")
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
+        if callable(self.needs_approval):
+            check_function(f"tool {self.name}: needs_approval", self.needs_approval)
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
-        properties = self.parameters.get("properties", {})
-        unknown = set(self.same) - set(properties)
+        unknown = set(self.same) - set(self.parameters.get("properties", {}))
         if unknown:
             raise ValueError(f"tool {self.name}: same={sorted(unknown)}: no such parameters")
-        is_ours = self.carries or self.name == THINK_NAME
-        if CARRIED in properties and not is_ours:
-            raise ValueError(f"tool {self.name}: rename {CARRIED!r}: a parameter of the kit's own")
 
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
@@ -142,6 +156,14 @@ class Tool(Generic[P, R]):
         if self.function is None:
             raise TypeError(f"tool {self.name} has no function; pass Tool(..., function=...)")
         return self.function
+
+    @property
+    def thought_in(self) -> str:
+        """The argument in which a call carries its thought. The tool has no other of this name."""
+        name = CARRIED
+        while name in self.parameters.get("properties", {}):
+            name = f"kit_{name}"
+        return name
 
     @property
     def may_repeat(self) -> bool:
@@ -163,7 +185,8 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool
     idempotent: bool
     same: tuple[str, ...]
-    needs_approval: bool | Callable[[Json], bool]
+    repeats: bool
+    needs_approval: bool | Predicate
     timeout: float | None
 
 
@@ -188,16 +211,16 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
 
     if function is None:  # `@tool(...)`: Python calls the result with the function
         return partial(tool, **options)
-    name = options.get("name") or function.__name__
-    text, notes = read_docstring(inspect.getdoc(function) or "")
+    _refuse_agent(function)
+    name = options.get("name") or _name_of(function)
+    text, notes = read_docstring(_doc_of(function))
     takes_key = KEY in inspect.signature(function).parameters
     model, schema = arguments_model(name, function, notes)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"tool {name}: a generator does nothing by itself; return a result")
     description = options.get("description") or text
     if not description:
-        text = f"tool {name}: no docstring, so a model knows nothing of it but its name"
-        warnings.warn(text, stacklevel=2)
+        warn(f"tool {name}: no docstring, so a model knows nothing of it but its name")
     empty = {"type": "object", "properties": {}, "required": []}
     own = {
         "name": name,
@@ -207,6 +230,30 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     }
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
+
+
+def _refuse_agent(function: Any) -> None:
+    owner = getattr(function, "__self__", function)
+    if hasattr(owner, "next_step") and hasattr(owner, "made_of"):
+        raise TypeError(
+            "an agent becomes a tool by a function: "
+            "@tool def ask(question: str) -> str: return agent.run(question).answer"
+        )
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function, of the one in a `partial`, or of a callable object's class."""
+    name = getattr(strip_partial(function), "__name__", "")
+    return name or type(function).__name__
+
+
+def _doc_of(function: Any) -> str:
+    """The docstring of a function. A callable object may have it on its class or on `__call__`."""
+    plain = strip_partial(function)
+    text = inspect.getdoc(plain)
+    if not text and not inspect.isroutine(plain):
+        text = inspect.getdoc(type(plain).__call__)
+    return text or ""
 
 
 def index(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -266,19 +313,40 @@ def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
 
     arguments = deepcopy(request.arguments)
-    arguments.pop(CARRIED, None)  # it is for the kit
+    arguments.pop(tool.thought_in, None)  # it is for the kit
+    places: list[Place] = []
     try:
         if tool.arguments_model is not None:
             return tool.arguments_model.model_validate(arguments)
-        problem = misfit(arguments, tool.parameters) or _unbound(tool, arguments)
+        problem, places = find_misfits(arguments, tool.parameters)
+        problem = problem or _unbound(tool, arguments)
     except pydantic.ValidationError as error:
         problem = problems(error)
+        places = [item["loc"] for item in error.errors()]
     except Exception as error:  # from a validator in the tool's own types
-        problem = f"{type(error).__name__}: {error}"
+        problem = show_error(error)
     if not problem:
         return arguments
     text = f"bad arguments for {tool.name}: {problem}. Correct them and call again."
-    raise ModelMistake(text)
+    raise ModelMistake(text, places)
+
+
+def fit_or_repair(tools: Mapping[str, Tool], request: ToolCall) -> tuple[ToolCall, Fitted]:
+    """`fit`, and the call with the arguments that were validated: those the model wrote, or, only
+    if these don't fit, nearly the same ones (`schema.repair`). Raises ModelMistake, which is about
+    the arguments as the model wrote them.
+    """
+    try:
+        return request, fit(tools, request)
+    except ModelMistake as mistake:
+        arguments = deepcopy(request.arguments)
+        if not repair(arguments, mistake.places):
+            raise
+        repaired = replace(request, arguments=arguments)
+        try:
+            return repaired, fit(tools, repaired)
+        except ModelMistake:
+            raise mistake from None
 
 
 def _unbound(tool: Tool, arguments: Json) -> str:
@@ -324,6 +392,9 @@ def as_result(
     """
     value, error = settled
     if error is None:
+        unreadable = find_unreadable(value)
+        if unreadable:
+            return _as_unreadable(tool, request, unreadable)
         return ToolResult(request.id, request.name, _cut(_as_text(value), max_chars))
     result = ToolResult(
         request.id, request.name, _cut(f"error: {_problem(error)}", max_chars), is_error=True
@@ -336,14 +407,24 @@ def as_result(
     return replace(result, content=f"{result.content}\n{MAY_HAVE_HAPPENED}", in_doubt=True)
 
 
+def _as_unreadable(tool: Tool | None, request: ToolCall, what: str) -> ToolResult:
+    """A look-up without a readable result has failed. A tool that changes something has not: it was
+    done, and a model that reads "error" would do it again.
+    """
+    problem = f"the tool returned {what}; a model reads text, so return text or JSON"
+    if tool is not None and tool.read_only:
+        return ToolResult(request.id, request.name, f"error: {problem}.", is_error=True)
+    return ToolResult(request.id, request.name, f"(done; {problem})")
+
+
 def _problem(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
         return "no result in time."
     if isinstance(error, NoResult):
-        return str(error) or "no result."
+        return read_error(error) or "no result."
     if isinstance(error, EXPECTED):
-        return str(error) or "nothing was done."
-    return f"{type(error).__name__}: {error}".rstrip(": ")
+        return read_error(error) or "nothing was done."
+    return show_error(error)
 
 
 def _as_text(value: Any) -> str:
@@ -353,7 +434,23 @@ def _as_text(value: Any) -> str:
     try:
         return pydantic_core.to_json(value).decode()
     except Exception:
+        pass  # it is no JSON
+    try:
         return f"(done; the result is no JSON, so it is shown as text) {value}"
+    except Exception as error:
+        return f"(done; the result has no text: {show_error(error)})"
+
+
+def find_unreadable(value: Any) -> str:
+    """What no model can read in a result, such as an image; empty if there is nothing."""
+    if hasattr(value, "_repr_png_"):  # how a notebook shows an image or a figure
+        return f"an image ({type(value).__name__})"
+    if isinstance(value, bytes | bytearray | memoryview):
+        try:
+            bytes(value).decode()
+        except UnicodeDecodeError:
+            return f"{len(bytes(value)):,} bytes that are no text"
+    return ""
 
 
 def _cut(text: str, max_chars: float) -> str:
@@ -371,7 +468,7 @@ def signature(call: ToolCall) -> str:
         return f"{name}({call.arguments})"
     shown = dict(call.arguments)
     if call.name != THINK_NAME:
-        shown.pop(CARRIED, None)
+        shown.pop(call.thought_in, None)
     arguments = ", ".join(f"{_quoted(key)}={json_text(value)}" for key, value in shown.items())
     return f"{name}({arguments})"
 

@@ -6,7 +6,8 @@ Rule 2: the first line is a header: the version, an id, and what the model was t
         changed, a new header is written before the next message. A header never holds an API key.
 Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
         done after it. Any other line that cannot be read is an error that names the line.
-Rule 4: only one process at a time uses the file: it is locked while it is open.
+Rule 4: only one process at a time uses the file: it is locked while it is open. The lock belongs to
+        the process that took it: a forked child has neither the lock nor the file.
 Rule 5: if a write fails, or a line cannot be read, the file stays as it was before.
 
     {"type": "transcript", "version": 3, "id": "…", "created": "…", "model": "…", "tools": […], …}
@@ -21,8 +22,10 @@ import stat
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
+from weakref import WeakSet
 
-from .errors import TranscriptError
+from .errors import TranscriptError, TranscriptInUse
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
 from .turn import Turn
@@ -85,7 +88,6 @@ class TranscriptFile(Transcript):
         super().__init__()
         self.path: str = os.fspath(path)
         self._header: Json | None = None  # to be written before the next message
-        self._pid = os.getpid()
         self._file = _open(self.path)
         try:
             lock(self._file, self.path)
@@ -103,8 +105,11 @@ class TranscriptFile(Transcript):
         if header is None:
             self._write(new_header)
             return
-        # Compared as JSON: in a file, a tuple is a list.
-        changed = [key for key in made_of if canonical(header.get(key)) != canonical(made_of[key])]
+        changed = []
+        for key in made_of:
+            # Compared as JSON: in a file, a tuple is a list.
+            if canonical(header.get(key)) != canonical(made_of[key]):
+                changed.append(_name_change(key, header.get(key), made_of[key]))
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
             self._header = new_header | {"id": header.get("id")}
@@ -120,14 +125,16 @@ class TranscriptFile(Transcript):
 
     def flush(self) -> None:
         """Return when all that was written is on the disk."""
+        self._check_open()
         try:
             os.fsync(self._file)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Free the file for others. In a forked child, this closes only the child's copy."""
-        if sys.platform != "win32" and os.getpid() == self._pid:
+        """Free the file for others."""
+        if sys.platform != "win32" and not self._file.closed:
+            # A command that was just begun may have a copy of the file for a moment.
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 
@@ -179,7 +186,12 @@ class TranscriptFile(Transcript):
     def _unwritable(self, problem: object) -> TranscriptError:
         return TranscriptError(f"{self.path}: cannot be written ({problem}); the run stops here")
 
+    def _check_open(self) -> None:
+        if self._file.closed:
+            raise self._unwritable("it is not open, or another process opened it")
+
     def _write(self, record: Json) -> None:
+        self._check_open()
         # Only ASCII: else a line with a lone surrogate in a model's text could not be written.
         try:
             line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
@@ -209,6 +221,22 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+def _name_change(key: str, before: object, now: object) -> str:
+    """What has changed. Tools are named: who offers one may have rewritten its description."""
+    old, new = _by_name(before), _by_name(now)
+    changed = [name for name in old | new if old.get(name) != new.get(name)]
+    if not changed:
+        return key
+    return f"{key} ({', '.join(changed)})"
+
+
+def _by_name(tools: object) -> dict[str, str]:
+    """The tools in a header, as JSON, by their names; none if `tools` are no tools."""
+    if not isinstance(tools, list):
+        return {}
+    return {str(tool.get("name")): canonical(tool) for tool in tools if isinstance(tool, dict)}
+
+
 def _open(path: str) -> io.FileIO:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -226,8 +254,15 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+_locked: WeakSet[io.FileIO] = WeakSet()
+
+
 def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
-    """Lock the file until it is closed. Raises TranscriptError if somebody else has it open."""
+    """Lock the file until it is closed. A forked child closes its copy of the file at once: else
+    the lock would outlive this process. Raises TranscriptInUse if another process has it open.
+    """
+    _watch_forks()
+    _locked.add(file)
     try:
         if sys.platform == "win32":  # it locks bytes, and then others cannot read those
             file.seek(FAR_BEHIND)
@@ -235,4 +270,18 @@ def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
         else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(f"{path}: another run has it open; wait for its end") from error
+        raise TranscriptInUse(f"{path}: another run has it open; wait for its end") from error
+
+
+@cache
+def _watch_forks() -> None:
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=_close_copies)
+
+
+def _close_copies() -> None:
+    """In a forked child: close its copies of the locked files (rule 4). That doesn't unlock them
+    for their owner, the parent.
+    """
+    for file in list(_locked):
+        file.close()

@@ -38,7 +38,7 @@ from .messages import (
     Verdict,
     take_answered,
 )
-from .think import as_run, should_continue
+from .think import Signal, as_run, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -64,7 +64,7 @@ class Turn:
     last: Spoken | None = None
     reply: Assistant | None = None  # the latest one
     reply_to: User | None = None  # the message that `reply` answers; None if it answers results
-    signal: bool | None = None  # `should_continue` of the last thought, if no action came after it
+    signal: Signal = None  # `should_continue` of the last thought, if no action came after it
     refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
     # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
     pending: deque[ToolCall] = field(default_factory=deque)
@@ -174,10 +174,14 @@ class Turn:
         return self.reply.words
 
     @property
+    def is_answered(self) -> bool:
+        """Do all calls of the latest reply have their results, which the model has not read yet?"""
+        return isinstance(self.last, ToolResult) and not self.pending
+
+    @property
     def says_done(self) -> bool:
         """Did the model just signal that all is done? All calls of that reply have a result."""
-        is_answered = isinstance(self.last, ToolResult) and not self.pending
-        return is_answered and self.signal is False
+        return self.is_answered and self.signal is False
 
     @property
     def is_closing_reply(self) -> bool:

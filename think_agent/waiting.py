@@ -1,27 +1,40 @@
 """Waiting: a tool's function or a check is run to its end, sync or async, within its timeout.
 
 Rule 1: `settle` and `asettle` return what a function returned or raised, as a value: `(value,
-        None)` or `(None, error)`. They raise only what concerns the caller: Ctrl-C, an exit, the
-        cancellation of a task.
+        None)` or `(None, error)`. What is no Exception concerns the caller, and is raised: Ctrl-C,
+        an exit, the cancellation of the task that waits. (A CancelledError from inside the function
+        is an error of that function.)
 Rule 2: sync code cannot be stopped. With a timeout it runs in its own thread. If it takes too long,
         the thread goes on, and what it returns is dropped.
 Rule 3: if async code is called from sync code, it runs on one event loop in the background. That
         loop lives as long as the process, so a client that several calls share stays usable.
+Rule 4: code on that loop can't wait for it: it would wait for itself. So a plain run in an async
+        tool of a plain run is an error that says what to use (`refuse_to_block`).
+Rule 5: a disk is waited for in threads of the kit's own: those of `asyncio.to_thread` are few, and
+        belong to the program.
 """
 
 import inspect
-from _thread import allocate_lock  # threading.Lock, for which threading need not be loaded
+import os
+import sys
+from _thread import allocate_lock, get_ident  # for these, threading need not be loaded
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import threading
     from asyncio import AbstractEventLoop
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+T = TypeVar("T")
 Function = Callable[[], Any]
 Settled = tuple[Any, BaseException | None]  # what a function returned, or raised
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
+WRITERS = 32  # threads that wait for a disk
+NESTED = (
+    "a plain run was begun in async code that another plain run waits for; "
+    "use `await agent.arun(...)` there"
+)
 
 
 class TookTooLong(Exception):
@@ -29,13 +42,17 @@ class TookTooLong(Exception):
 
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
-    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds."""
+    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds.
+
+    Raises RuntimeError on the background loop (rule 4).
+    """
+    refuse_to_block()
     if timeout is not None:
         return _settle_in_background(_outcome(function), timeout)
     try:
         value = function()
-    except Exception as error:
-        return None, error
+    except BaseException as error:
+        return _raise_exit((None, error))
     if inspect.isawaitable(value):
         return _settle_in_background(_awaited(value), timeout)
     return value, None
@@ -46,6 +63,12 @@ async def asettle(function: Function, timeout: float | None = None) -> Settled:
     the loop. If the task that waits here is cancelled, an async function is cancelled, too.
     """
     return _raise_exit(await _within(_outcome(function), timeout))
+
+
+def refuse_to_block() -> None:
+    """Raise RuntimeError if this is the thread of the background loop (rule 4)."""
+    if _background is not None and _background[0].ident == get_ident():
+        raise RuntimeError(NESTED)
 
 
 def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | None) -> Settled:
@@ -97,9 +120,12 @@ async def _awaited(awaitable: Awaitable[Any]) -> Settled:
 
 def _raise_exit(settled: Settled) -> Settled:
     _, error = settled
-    if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        raise error
-    return settled
+    if error is None or isinstance(error, Exception):
+        return settled
+    asyncio = sys.modules.get("asyncio")  # if it is not loaded, the error is none of its own
+    if asyncio and isinstance(error, asyncio.CancelledError):
+        return settled
+    raise error
 
 
 def _in_a_thread(function: Function) -> "Future[Settled]":
@@ -141,3 +167,25 @@ def background_loop() -> "AbstractEventLoop":
             thread.start()
             _background = thread, loop
         return _background[1]
+
+
+async def in_writer(function: Callable[[], T]) -> T:
+    """The result of a function that waits for a disk, without blocking the event loop (rule 5)."""
+    import asyncio
+
+    return await asyncio.wrap_future(_writers().submit(function))
+
+
+_pool: "tuple[int, ThreadPoolExecutor] | None" = None
+
+
+def _writers() -> "ThreadPoolExecutor":
+    """The threads of rule 5. A forked child does not have them, so it gets new ones."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    global _pool
+    pool = _pool
+    if pool is None or pool[0] != os.getpid():  # without a lock, which a fork could leave locked
+        pool = os.getpid(), ThreadPoolExecutor(WRITERS, "transcripts")
+        _pool = pool
+    return pool[1]

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,20 @@ from think_agent import Assistant, Request
 from think_agent.cli.choosing import chosen_model, model_flags
 from think_agent.cli.main import run
 from think_agent.cli.options import Command, Group, file_option, new_file, positive, whole
+from think_agent.cli.screen import say
 from think_agent.messages import Json
 
 if TYPE_CHECKING:
-    from dbos import WorkflowStatus
+    from dbos import DBOSClient, WorkflowStatus
 
-EXIT_CODES = "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 130 stopped"
+    from demos.fleet.shared import Shared
+
+EXIT_CODES = (
+    "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 3 what is left "
+    "waits for a worker with other code, 130 stopped"
+)
 LOST_AFTER = 10.0  # seconds: ten looks of a worker
+NAMED = 5  # orders in a message
 FIRST = 1001  # the number of the first order made here; the shop's own are below
 
 worker_option = Group("worker")
@@ -70,10 +77,9 @@ def enqueue(count: int, fleet: str, db: Path) -> None:
 @main.command(cls=Command, epilog=EXIT_CODES)
 @database
 @shop_file
-@model_flags(default="auto")
+@model_flags(default="auto", whose=" of the whole fleet")
 @worker_option("--name", metavar="N", help="the worker's name (default: the host and process)")
 @worker_option("--concurrency", metavar="N", type=whole, default=4, help="conversations at a time")
-@worker_option("--calls-per-minute", metavar="N", type=whole, help="model calls of the whole fleet")
 @worker_option(
     "--lost-after",
     metavar="S",
@@ -91,9 +97,12 @@ def enqueue(count: int, fleet: str, db: Path) -> None:
     default=0.5,
     help="seconds for each reply of the scripted model",
 )
-@worker_option("--until-done", is_flag=True, help="stop when nothing is left")
+@worker_option(
+    "--newest", is_flag=True, help="this code is the newest: after a rollback, new ones begin here"
+)
+@worker_option("--until-done", is_flag=True, help="stop when no worker has anything left to do")
 @click.pass_context
-def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settings: Any) -> None:
+def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settings: Any) -> int:
     """Run a worker until Ctrl-C."""
     from dbos import DBOS
 
@@ -106,8 +115,7 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
         return reply(request)
 
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
-    lost_after = settings["lost_after"]
-    per_minute = settings["calls_per_minute"]
+    per_minute = ctx.params.pop("per_minute")  # else each worker would have a pace of its own
     shop = Shop(str(db))
     with desks.client(fleet) as client:
         shared = Shared(fleet)
@@ -123,16 +131,62 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
         )
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
         desks.begin_work(client, fleet, agent, worker=worker, concurrency=settings["concurrency"])
+        if settings["newest"]:
+            client.set_latest_application_version(agent.version)
         try:
-            while not (until_done and desks.is_done(client)):
-                taken = desks.look_after(
-                    client, shared, worker, lost_after=lost_after, keep=settings["keep"]
-                )
-                for order in taken:
-                    print(f"{order}: its worker is lost, taken over", flush=True)
-                time.sleep(1)
+            return look(client, shared, worker, agent.version, until_done=until_done, **settings)
         finally:  # running conversations may end; another worker takes the others over
             DBOS.destroy(workflow_completion_timeout_sec=10)
+
+
+def look(
+    client: "DBOSClient",
+    shared: "Shared",
+    worker: str,
+    version: str,
+    *,
+    until_done: bool,
+    lost_after: float,
+    keep: float | None,
+    **_: object,
+) -> int:
+    """Look after the fleet once a second, until Ctrl-C or, with `until_done`, until no worker has
+    anything left to do. Returns the exit code.
+    """
+    from demos.fleet import fleet as desks
+
+    said = ""
+    while True:
+        shared.say_alive(worker, version)
+        taken = desks.look_after(client, shared, worker, lost_after=lost_after, keep=keep)
+        for order in taken:
+            print(f"{order}: its worker is lost, taken over", flush=True)
+        if until_done and desks.is_done(client):
+            return 0
+
+        blocked = desks.blocked(client, shared.versions(lost_after))
+        if blocked:
+            text = waits_for(blocked, version)
+            if text != said:
+                say(text)
+            said = text
+            if until_done:
+                return 3
+        time.sleep(1)
+
+
+def waits_for(blocked: Mapping[str, Sequence[str]], version: str) -> str:
+    """For which code the conversations wait that no living worker can take, in a line."""
+    parts = []
+    for needed, orders in blocked.items():
+        named = ", ".join(orders[:NAMED])
+        if len(orders) > NAMED:
+            named = f"{named} and {len(orders) - NAMED} more"
+        parts.append(f"{named} for {needed}")
+    return (
+        f"waiting for a worker with other code than this one ({version}): {'; '.join(parts)}. "
+        "Start one, or after a rollback use --newest for those that have not begun."
+    )
 
 
 @main.command(cls=Command, epilog=EXIT_CODES)

@@ -1,13 +1,15 @@
 """The refund desk on many machines: a conversation is a workflow, and workers take it from a queue.
 
 Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several.
-Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet asks models at most
-        `per_minute` times a minute: that is a provider's quota.
+Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet makes at most
+        `per_minute` model calls a minute, evenly spaced: that is a provider's quota.
 Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
         it was only slow, two workers run one for a while. That is safe: the engine takes the
         records of the newer one only, and the shop gets the same idempotency key twice.
 Rule 4: a worker that is started again under its old name goes on with its conversations at once.
-Rule 5: what a step recorded is not stored again: in the transcript of a finished conversation, a
+Rule 5: a conversation goes on only under the code with which it began (`DurableAgent.version`); a
+        new one begins under the newest code. If no living worker has that code, the others say so.
+Rule 6: what a step recorded is not stored again: in the transcript of a finished conversation, a
         number stands for the record of that step.
 
 Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
@@ -22,12 +24,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from dbos import (
     DBOS,
     DBOSClient,
     DBOSPortableJSONSerializer,
     EnqueueOptions,
+    WorkflowStatus,
     error,
 )
 from sqlalchemy.exc import SQLAlchemyError
@@ -81,7 +85,9 @@ def enqueue(fleet: DBOSClient, shared: Shared, orders: Sequence[str]) -> None:
 
 
 class Paced(Model):
-    """A model that the whole fleet asks at most `per_minute` times a minute."""
+    """A model that the whole fleet asks at most `per_minute` times a minute (rule 2). A try that
+    the provider makes again by itself is not counted.
+    """
 
     def __init__(self, model: Model, shared: Shared, per_minute: int) -> None:
         self.name = model.name
@@ -155,7 +161,7 @@ def recorded(fleet: DBOSClient, order: str | None) -> dict[int, str]:
 
 
 def transcript(fleet: DBOSClient, order: str, output: Json) -> list[str]:
-    """The lines of a finished conversation (rule 5), from what its workflow returned."""
+    """The lines of a finished conversation (rule 6), from what its workflow returned."""
     line_of = recorded(fleet, order)
     return [line_of.get(part, part) for part in output["transcript"]]
 
@@ -164,7 +170,6 @@ def look_after(
     fleet: DBOSClient, shared: Shared, worker: str, *, lost_after: float, keep: float | None
 ) -> list[str]:
     """One look of a worker. The first of them sweeps for all. Returns what was taken over."""
-    shared.say_alive(worker)
     if not shared.is_first(worker, lost_after):
         return []
     if keep is not None:
@@ -197,8 +202,30 @@ def forget(fleet: DBOSClient, keep: float) -> None:
 
 def is_done(fleet: DBOSClient) -> bool:
     """Is no conversation waiting or running?"""
-    waiting = ["ENQUEUED", "DELAYED", "PENDING"]
-    return not fleet.list_workflows(queue_name=NAME, status=waiting, limit=1, load_input=False)
+    return not _unfinished(fleet, limit=1)
+
+
+def blocked(fleet: DBOSClient, living: Sequence[str]) -> dict[str, list[str]]:
+    """The conversations that wait for other code than the versions of the `living` workers, by the
+    version that each needs (rule 5). Empty as long as a living worker has something to do. Of very
+    many, only the oldest are named.
+    """
+    if _unfinished(fleet, app_version=list(living), limit=1):
+        return {}
+    newest = fleet.get_latest_application_version()["version_name"]
+    found: dict[str, list[str]] = {}
+    for run in _unfinished(fleet, limit=BATCH):
+        needed = run.app_version or newest
+        if needed in living:
+            return {}
+        found.setdefault(needed, []).append(run.workflow_id)
+    return found
+
+
+def _unfinished(fleet: DBOSClient, **which: Any) -> list[WorkflowStatus]:
+    return fleet.list_workflows(
+        queue_name=NAME, status=["ENQUEUED", "DELAYED", "PENDING"], load_input=False, **which
+    )
 
 
 def retry(fleet: DBOSClient) -> list[str]:

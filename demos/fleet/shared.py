@@ -1,7 +1,7 @@
 """What the workers share beside the engine's own tables: who is alive, and the next model call.
 
-Rule 1: each worker says at every look that it lives, in a row of its own. Nobody reads the rows of
-        all: one query asks for the first worker that lives, another for those that do not.
+Rule 1: each worker says at every look that it lives, and with which code, in a row of its own. One
+        query asks for the first worker that lives, another for those that do not.
 Rule 2: only the first by name of those that live sweeps. If it dies, the next one is the first. If
         two sweep for a moment, the second finds nothing to do.
 Rule 3: the whole fleet asks models at an even pace: a call takes the next free moment from one row.
@@ -20,8 +20,8 @@ NOW = {  # in seconds
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
 }
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS fleet_workers"
-    " (name TEXT PRIMARY KEY, seen DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS fleet_living"
+    " (name TEXT PRIMARY KEY, version TEXT NOT NULL, seen DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS fleet_pace"
     " (id INTEGER PRIMARY KEY, next_call DOUBLE PRECISION NOT NULL)",
     "INSERT INTO fleet_pace VALUES (1, 0) ON CONFLICT DO NOTHING",
@@ -41,22 +41,28 @@ class Shared:
             for statement in TABLES:
                 db.execute(text(statement))
 
-    def say_alive(self, worker: str) -> None:
+    def say_alive(self, worker: str, version: str) -> None:
         self._ask(
-            f"INSERT INTO fleet_workers VALUES (:worker, {self._now})"
-            " ON CONFLICT (name) DO UPDATE SET seen = excluded.seen RETURNING name",
+            f"INSERT INTO fleet_living VALUES (:worker, :version, {self._now}) ON CONFLICT (name)"
+            " DO UPDATE SET version = excluded.version, seen = excluded.seen RETURNING name",
             worker=worker,
+            version=version,
         )
+
+    def versions(self, lost_after: float) -> list[str]:
+        """The versions of the workers that live."""
+        query = f"SELECT DISTINCT version FROM fleet_living WHERE seen > {self._now} - :lost_after"
+        return self._ask(query, lost_after=lost_after)
 
     def is_first(self, worker: str, lost_after: float) -> bool:
         """Is this the first of the workers that live?"""
-        query = f"SELECT min(name) FROM fleet_workers WHERE seen > {self._now} - :lost_after"
+        query = f"SELECT min(name) FROM fleet_living WHERE seen > {self._now} - :lost_after"
         return self._ask(query, lost_after=lost_after) == [worker]
 
     def lost(self, lost_after: float) -> list[str]:
         """The workers that were silent for so many seconds. After a day they are forgotten."""
         seen = f"seen BETWEEN {self._now} - {DAY} AND {self._now} - :lost_after"
-        return self._ask(f"SELECT name FROM fleet_workers WHERE {seen}", lost_after=lost_after)
+        return self._ask(f"SELECT name FROM fleet_living WHERE {seen}", lost_after=lost_after)
 
     def wait(self, per_minute: int) -> float:
         """Take the next free moment for a model call. Returns the seconds until then."""

@@ -1,4 +1,5 @@
-"""The refund desk at a terminal: `python -m demos.refund "I want a refund on order ORD-001"`.
+"""The refund desk at a terminal: `think-agent demo "I want a refund on order ORD-001"`, or, in a
+clone, `python -m demos.refund "…"`.
 
 Without a text it shows a prompt and remembers the conversation. Text that is piped in is one
 request.
@@ -11,8 +12,6 @@ from typing import Any
 import click
 from click import Context, ParameterSource
 
-from demos.refund.session import Session
-from demos.refund.shell import quoted
 from think_agent import __version__
 from think_agent.audit import read
 from think_agent.cli.choosing import ModelCommand, limit_flags, model_flags
@@ -26,10 +25,13 @@ from think_agent.cli.options import (
     old_file,
     output_option,
 )
+from think_agent.cli.shell import command_line, quoted
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 
-PROG = "python -m demos.refund"
+from .session import Session
+
+PROG = f"python -m {__package__}"
 
 
 def approval(text: str) -> str:
@@ -145,7 +147,7 @@ def refund(ctx: Context, /, **settings: Any) -> int:
             raise click.UsageError("the request is empty: say what you want, in words or on stdin")
     for name in ("transcript", "resume"):
         check_transcript(f"--{name}", settings[name])
-    return Session(ctx, text, [PROG, *typed(ctx)]).run()
+    return Session(ctx, text, [command_line(ctx), *typed(ctx)]).run()
 
 
 def check_transcript(flag: str, path: Path | None) -> None:

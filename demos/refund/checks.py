@@ -10,10 +10,11 @@ was looked up, even if it was then refunded. It finds a missing decision, never 
 
 from contextlib import suppress
 
-from demos.refund.offline import left_alone, order_numbers
-from demos.refund.shop import Shop, ShopError
 from think_agent import Assistant, Turn
 from think_agent.policies.done_when import CheckFunction
+
+from .offline import left_alone, order_numbers
+from .shop import Shop, ShopError
 
 
 def checks(shop: Shop) -> list[CheckFunction]:

@@ -5,21 +5,30 @@
     follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
     always-deny         denies every order without a look-up
     five-rules          looks up, calls check_refund_policy if it is there, and applies five ifs
+    text-matcher        also knows the six further rules of the hard half, by a word of each
 
-Rule 1: none of them reads further rules or keeps a state: each is a function of the request.
+Rule 1: none of them keeps a state: each is a function of the request.
 Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
         shown nothing. `five-rules` is right on nearly all easy cases, so only the others compare.
+        `text-matcher` was written by somebody who had read the hard half, and decides all of it: a
+        case there needs no thought. It shows whether a *model* applies rules that it reads.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from demos.refund.offline import Progress, calling, order_numbers
 from think_agent import Assistant, Request, ToolCall, ToolResult, Turn
 from think_agent.testing.scripted import Script
 from think_agent.turn import Action
 
+from .offline import Progress, calling, order_numbers
+from .shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
+
 ALLOWED = re.compile(r"Allowed: (\w+)\.")
+TRY_AGAIN = "once more"  # so ends the error of a tool that works when it is called again
 
 
 def do_nothing(request: Request) -> Assistant:
@@ -65,12 +74,86 @@ def five_rules(request: Request) -> Assistant:
     return _calling(Progress(request).next_actions())
 
 
+def text_matcher(request: Request) -> Assistant:
+    """Looks every order up, as often as it takes, and decides by the rules whose words it knows."""
+    asked = _asked_for(request)
+    calls = []
+    for order in asked:
+        if _is_to_do(_results(request, "lookup_order", order)):
+            calls.append(ToolCall("", "lookup_order", {"order_id": order}))
+    if calls:
+        return _calling(calls)
+
+    known = {}
+    for order in asked:
+        result = _results(request, "lookup_order", order)[-1]
+        if not result.is_error:
+            known[order] = json.loads(result.content)
+    for order, decision in _by_matched_rules(known, request.system).items():
+        if _is_to_do(_results(request, "process_refund", order)):
+            calls.append(_decision(order, decision))
+    return _calling(calls)
+
+
+def _is_to_do(results: list[ToolResult]) -> bool:
+    """Was a tool not called yet, or is it worth another try?"""
+    return not results or (results[-1].is_error and TRY_AGAIN in results[-1].content)
+
+
+def _by_matched_rules(orders: dict[str, dict[str, Any]], rules: str) -> dict[str, str]:
+    """The decisions on the orders of one request."""
+    decisions = {}
+    for number, order in orders.items():
+        decisions[number] = _by_rules_for_one(order, rules)
+
+    if "sold as one set" in rules:
+        denied: Counter[str] = Counter()
+        for number, order in orders.items():
+            denied.update(_set_of(order) * (decisions[number] == "deny"))
+        for number, order in orders.items():
+            if any(denied[name] for name in _set_of(order)):
+                decisions[number] = "deny"
+
+    left = [number for number, decision in decisions.items() if decision != "deny"]
+    total = sum(_cents(orders[number]) for number in left)
+    if "added up" in rules and total > MANAGER_ABOVE_CENTS:
+        decisions |= dict.fromkeys(left, "escalate")
+    return decisions
+
+
+def _by_rules_for_one(order: dict[str, Any], rules: str) -> str:
+    """The decision on one order by itself: five ifs, and three words in its note."""
+    note = order["note"]
+    days = WINDOW_DAYS
+    is_final = order["final_sale"]
+    if "45 days" in rules and "gold member" in note:
+        days = 45
+    if "within 7 days" in rules and re.search("food|cosmetics", note):
+        days = 7
+    if "workshop has confirmed" in rules and "fault confirmed" in note:
+        days = 60
+        is_final = False
+    if order["already_refunded"] or is_final or order["bought_days_ago"] > days:
+        return "deny"
+    return "escalate" if _cents(order) > MANAGER_ABOVE_CENTS else "approve"
+
+
+def _set_of(order: dict[str, Any]) -> list[str]:
+    """The set of an order, if its note names one."""
+    return re.findall(r"set \d+", order["note"])
+
+
+def _cents(order: dict[str, Any]) -> int:
+    return int(re.sub(r"\D", "", order["price"]))
+
+
 FLOORS: Mapping[str, Script] = {
     "do-nothing": do_nothing,
     "never-think": never_think,
     "follow-the-refusal": follow_the_refusal,
     "always-deny": always_deny,
     "five-rules": five_rules,
+    "text-matcher": text_matcher,
 }
 
 

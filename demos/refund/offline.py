@@ -17,12 +17,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from demos.refund.shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
 from think_agent.messages import THINK_NAME, Spoken
 from think_agent.testing import think
 from think_agent.think import has_signal, without
 from think_agent.wire.outgoing import with_results
+
+from .shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 
 LABEL = "[scripted stand-in, no language model]"
 MANAGER_PRESENT = "a manager is present"

@@ -14,13 +14,6 @@ from click import Context
 from click.exceptions import Exit
 from rich.text import Text
 
-from demos.refund.checks import checks
-from demos.refund.dialects import speaking
-from demos.refund.offline import LABEL, MANAGER_PRESENT, reply
-from demos.refund.shell import on_lines, quoted
-from demos.refund.shop import INSTRUCTIONS, Shop, dollars
-from demos.refund.sources import Decisions, SourcesView
-from demos.refund.stand_ins import STAND_INS
 from think_agent import (
     Agent,
     AskHuman,
@@ -35,19 +28,28 @@ from think_agent import (
     Verdict,
 )
 from think_agent.audit import Report, explain, read, report, to_html
-from think_agent.audit.words import cause, counted
+from think_agent.audit.words import cause
 from think_agent.cli.approval import UNLOADS, at_the_terminal
 from think_agent.cli.audit import write_page
-from think_agent.cli.chat import Chat
 from think_agent.cli.choosing import chosen_model, limits, named_model
 from think_agent.cli.console import STAND_IN, RunView
+from think_agent.cli.conversation import Chat
 from think_agent.cli.main import exit_code
 from think_agent.cli.screen import Screen, say
+from think_agent.cli.shell import on_lines, quoted
 from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
 from think_agent.errors import TranscriptError
+from think_agent.outcome import pluralize
 from think_agent.text import sanitize
+
+from .checks import checks
+from .dialects import speaking
+from .offline import LABEL, MANAGER_PRESENT, reply
+from .shop import INSTRUCTIONS, Shop, dollars
+from .sources import Decisions, SourcesView
+from .stand_ins import STAND_INS
 
 EXAMPLES = [
     "I want a refund on order ORD-001",
@@ -83,7 +85,7 @@ class Session:
         )
         self.limits = limits(ctx)  # errors in them come before a model is looked for
         self.shop = Shop(shop_file(settings), manager=settings["approve"] != "never")
-        self.agent = self.make_agent(chosen_model(ctx, **self.stand_ins()))
+        self.use(chosen_model(ctx, **self.stand_ins()))
 
     def stand_ins(self) -> dict[str, Any]:
         """The scripted models, for `offline:NAME`."""
@@ -96,6 +98,11 @@ class Session:
             scripts[name] = speaking(script, settings["dialect"])
         pace = 0.02 if sys.stdout.isatty() else 0.0  # slow enough to watch
         return {"scripts": scripts, "pace": pace}
+
+    def use(self, model: Model) -> None:
+        """Make the agent with this model."""
+        self.agent = self.make_agent(model)
+        self.view.agent = self.agent
 
     def make_agent(self, model: Model) -> Agent:
         settings = self.settings
@@ -221,7 +228,7 @@ class Session:
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             requests = [message for message in read(file).messages if is_request(message)]
             if requests:
-                say(f"{file}: goes on after {counted(len(requests), 'request')}")
+                say(f"{file}: goes on after {pluralize(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""
@@ -302,7 +309,7 @@ class DeskChat(Chat):
     def change_provider(self, spec: str) -> None:
         session = self.session
         try:
-            session.agent = session.make_agent(named_model(spec, **session.stand_ins()))
+            session.use(named_model(spec, **session.stand_ins()))
         except (ModelError, ValueError, click.UsageError) as error:
             self.view.print(f"error: {error}", "red")
         else:

@@ -15,7 +15,13 @@ Each is a plain function of the request and obeys every tool choice.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from demos.refund.offline import (
+from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
+from think_agent.messages import THINK_NAME
+from think_agent.testing import call, think
+from think_agent.testing.scripted import Script
+from think_agent.think import should_continue, without
+
+from .offline import (
     LABEL,
     calling,
     can_signal,
@@ -24,12 +30,7 @@ from demos.refund.offline import (
     since_the_customer_spoke,
     thinking,
 )
-from demos.refund.offline import reply as by_the_policy
-from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
-from think_agent.messages import THINK_NAME
-from think_agent.testing import call, think
-from think_agent.testing.scripted import Script
-from think_agent.think import should_continue, without
+from .offline import reply as by_the_policy
 
 BOAST = "I worked on {}. I will say that all is done."
 

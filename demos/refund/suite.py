@@ -23,13 +23,14 @@ from typing import Any, Literal, TypeAlias
 
 import pydantic
 
-from demos.refund.floors import FLOORS as FLOORS
-from demos.refund.shop import HERE, INSTRUCTIONS, Order, Ruling, Shop, ShopError
-from demos.refund.stand_ins import STAND_INS as STAND_INS
 from think_agent import Tool, Turn
 from think_agent.evaluation.trials import Check
 from think_agent.messages import Json, Message
 from think_agent.tools import NothingDone
+
+from .floors import FLOORS as FLOORS
+from .shop import HERE, INSTRUCTIONS, Order, Ruling, Shop, ShopError
+from .stand_ins import STAND_INS as STAND_INS
 
 ToolName: TypeAlias = Literal["lookup_order", "check_refund_policy", "process_refund"]
 State: TypeAlias = Literal["gone", "fails", "fails once", "fails twice"]
@@ -63,17 +64,20 @@ class CaseOrder(pydantic.BaseModel, extra="forbid"):
 
 
 class RefundCase(pydantic.BaseModel, extra="forbid"):
-    """A line of `cases.jsonl`. `expected` has the decision of each order. `rules` are added to the
-    policy. `then` is what the customer says after the first answer.
+    """A line of a cases file. `expected` has the decision of each order. `rules` are added to the
+    policy. `then` is what the customer says after the first answer. `because` is the reason for the
+    decisions, for a person who judges the case; no model is shown it.
     """
 
     id: str
     kind: str
     easy: bool = False
+    cannot: bool = False
     text: str
     then: list[str] = []
     orders: list[CaseOrder]
     rules: list[str] = []
+    because: str = ""
     expected: dict[str, Ruling]
     tools: dict[ToolName, State] = {}
 

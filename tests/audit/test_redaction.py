@@ -1,8 +1,12 @@
 """Redaction: no value of a hidden field is in any output, whatever message it was in."""
 
+import base64
+import html
 import json
 import re
+import unicodedata
 from dataclasses import MISSING, fields
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.audit.forms import to_text
 from tests.audit.test_marks import marked
+from tests.readme import ROOT
 from tests.support.counting import grows_evenly
 from tests.support.turns import transcripts
-from think_agent.audit import explain, report, to_html, to_json_report
+from think_agent.audit import explain, redaction, report, spellings, to_html, to_json_report
 from think_agent.audit.reading import Unreadable
 from think_agent.audit.redaction import REDACTED
 from think_agent.messages import (
@@ -183,3 +188,92 @@ def test_an_escaped_value_is_found(spelled):
         report([messages[0], Assistant(tool_calls=(call,)), *messages[1:]], redact=["name"])
     )
     assert spelled.lower() not in page.lower()
+
+
+VALUE = "Zoë Żuk & Söhne"
+SPELLINGS = {
+    "as it is": VALUE,
+    "NFD": unicodedata.normalize("NFD", VALUE),
+    "NFC": unicodedata.normalize("NFC", unicodedata.normalize("NFD", VALUE)),
+    "full width": "Ｚｏë Żuk & Söhne",
+    "upper case": "ZOË ŻUK & SÖHNE",
+    "in a URL": quote(VALUE),
+    "in a URL, every letter": "".join(f"%{byte:02x}" for byte in VALUE.encode()),
+    "in a URL, Latin-1": "Zo%EB Żuk %26 S%F6hne",
+    "in a query": quote_plus(VALUE),
+    "NFD in a URL": quote(unicodedata.normalize("NFD", VALUE)),
+    "twice in a URL": quote(quote(VALUE)),
+    "in HTML": html.escape(VALUE),
+    "in HTML, by name": "Zo&euml; &Zdot;uk &amp; S&ouml;hne".replace("&Zdot;", "&#379;"),
+    "in HTML, by number": "".join(f"&#{ord(letter)};" for letter in VALUE),
+    "in HTML, by hex number": "".join(f"&#x{ord(letter):X};" for letter in VALUE),
+    "twice in HTML": html.escape(html.escape(VALUE)),
+    "NFD in HTML": "".join(f"&#{ord(c)};" for c in unicodedata.normalize("NFD", VALUE)),
+    "in JSON": json.dumps(VALUE)[1:-1],
+    "twice in JSON": json.dumps(json.dumps(VALUE))[3:-3],
+    "HTML in JSON in a URL": quote(json.dumps(html.escape(VALUE))[1:-1]),
+    "a URL in HTML in JSON": json.dumps(html.escape(f"&{quote(VALUE)}"))[6:-1],
+    "only in part": "Zo%C3%AB \\u017buk &amp; Söhne",
+}
+
+
+@pytest.mark.parametrize("value", [VALUE, unicodedata.normalize("NFD", VALUE)], ids=["NFC", "NFD"])
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_every_spelling_of_a_value_is_found(spelled, value):
+    """Also inside a word, and behind a sign that could begin an escape."""
+    named = Assistant(tool_calls=(ToolCall("c", "look", {"customer": value}),))
+    said = [User("Go"), named, User(f"x {spelled} y"), Assistant(f"100%{spelled}&\\ end")]
+    made = report(said, redact=["customer"])
+    assert made.turns[1].request.text == f"x {REDACTED} y"
+    assert made.turns[1].entries[0].reply.text == f"100%{REDACTED}&\\ end"
+    assert spelled not in to_html(made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{&quot;customer&quot;: &quot;Zoë&quot;}",
+        "a=1&amp;customer=Zo%C3%AB&amp;b=2",
+        quote('{"customer": "Zoë"}'),
+        json.dumps(json.dumps({"customer": "Zoë"})),
+        "customer%3DZo%C3%AB",
+    ],
+)
+def test_a_field_is_found_where_its_name_is_escaped_too(text):
+    made = report([User("Zoë"), Assistant(text)], redact=["customer"])
+    assert made.turns[0].request.text == REDACTED
+    assert not made.problems
+
+
+def test_json_in_a_hidden_field_is_read_once():
+    """Without its escapes it is broken, and all behind it was hidden."""
+    text = json.dumps({"customer": {"name": 'Zoë "Z"'}}) + " and more"
+    made = report([User("Go"), Assistant(text)], redact=["customer"])
+    assert made.turns[0].entries[0].reply.text == f'{{"customer": {REDACTED}}} and more'
+    assert not made.problems
+
+
+def test_base64_is_not_found_and_the_readme_says_so():
+    secret = base64.b64encode(VALUE.encode()).decode()
+    named = Assistant(tool_calls=(ToolCall("c", "look", {"customer": VALUE}),))
+    made = report([User(secret), named], redact=["customer"])
+    assert made.turns[0].request.text == secret
+    for text in (redaction.__doc__, (ROOT / "think_agent/audit/README.md").read_text()):
+        assert "base64" in text
+
+
+@given(st.text(min_size=1), st.integers(0, 3))
+@settings(deadline=None)
+def test_a_reading_knows_where_its_characters_come_from(text, layers):
+    """What is cut out of the original by a reading's places is what that reading has there."""
+    escaped = text
+    for _ in range(layers):
+        escaped = quote(escaped)
+    for reading in spellings.readings(escaped):
+        for at in range(len(reading.text)):
+            begin, end = reading.place(at, at + 1)
+            assert 0 <= begin < end <= len(escaped)
+        for at in range(len(reading.folded)):
+            begin, end = reading.place_of_folded(at, at + 1)
+            assert 0 <= begin < end <= len(escaped)
+    assert spellings.readings(escaped)[layers if quote(text) != text else 0].text == text

@@ -14,6 +14,7 @@ from think_agent.messages import (
     Usage,
     Verdict,
 )
+from think_agent.outcome import describe_actions
 from think_agent.turn import Action
 
 
@@ -25,8 +26,9 @@ def test_every_exit_has_a_text():
     assert words.why_ended("odd") == ""
 
 
-def acted(thought=None, failed=False):
-    return Action(ToolCall("c", "pay"), ToolResult("c", "pay", "", is_error=failed), thought)
+def acted(thought=None, failed=False, in_doubt=False):
+    result = ToolResult("c", "pay", "", is_error=failed or in_doubt, in_doubt=in_doubt)
+    return Action(ToolCall("c", "pay"), result, thought)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +40,11 @@ def acted(thought=None, failed=False):
         ([acted("a"), acted("b")], "2 actions, each behind a thought"),
         ([acted("a"), acted()], "2 actions, 1 of them behind a thought"),
         ([acted("a", failed=True), acted("b")], "2 actions, 1 failed, each behind a thought"),
+        ([acted("a", in_doubt=True)], "1 action, 1 may have happened, behind a thought"),
     ],
 )
 def test_how_many_actions_stand_behind_a_thought(actions, text):
-    assert words.thought_of(actions) == text
+    assert describe_actions(actions) == text
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,13 @@ def table(head: str, rows: Sequence[Sequence[object]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
+def limited(cell: str, at_most: float) -> str:
+    """A cell with the mark of what is over its limit, as it is shown."""
+    if float(cell) > at_most:
+        return f"{cell} ✗"
+    return cell
+
+
 def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     """What was measured. Quickly: on a hundredth of the work."""
     gc.freeze()  # what the SDKs and the test servers have loaded is not collected again and again
@@ -161,8 +168,8 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     runs = [marginal(places) for _ in range(rounds)]
     rows = []
     for place in places:
-        took, copied = (f"{min(run[place][i] for run in runs) * 1e3:.3f}" for i in (0, 1))
-        rows.append((f"{place:,}", took, copied, 0.15))
+        took, copied = (min(run[place][i] for run in runs) * 1e3 for i in (0, 1))
+        rows.append((f"{place:,}", limited(f"{took:.3f}", 0.15), f"{copied:.3f}", 0.15))
     head = "model calls | CPU of one more, ms | of it the request's copy of the history | at most"
     yield table(head, rows)
 
@@ -172,7 +179,7 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
             path = Path(folder) / f"{turns}-turns.jsonl"
             messages = written(path, turns)
             took = least(lambda path=path: opened(path), rounds + 1) / messages * 1e6
-            rows.append((f"{turns:,}", f"{messages:,}", f"{took:.1f}", 10))
+            rows.append((f"{turns:,}", f"{messages:,}", limited(f"{took:.1f}", 10), 10))
         yield table(
             "turns in the file | messages | opening with its Turn, µs a message | at most", rows
         )
@@ -184,7 +191,8 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
             request = history(messages, writer)
             body = to_wire(name, request)
             encoding = least(partial(to_wire, name, request), rounds)
-            cells.append(f"{encoding / least(lambda body=body: json.dumps(body), rounds):.2f}")
+            dumping = least(lambda body=body: json.dumps(body), rounds)
+            cells.append(limited(f"{encoding / dumping:.2f}", 1.5))
         rows.append((name, "itself" if writer else "another", *cells, 1.5))
     head = "to_wire / json.dumps of the body | the replies are by | 100 messages | 1,000"
     yield table(f"{head} | {10_000 // less:,} | at most", rows)
@@ -205,7 +213,8 @@ def tables(rounds: int, *, quick: bool = False) -> Iterator[str]:
     runs = 100 // less or 2
     with tempfile.TemporaryDirectory() as folder:
         plain, kept = at_once(runs, None), at_once(runs, folder)
-    cells = (runs, f"{plain:.2f}", f"{kept:.2f}", f"{kept / plain:.2f}", 1.5)
+    ratio = limited(f"{kept / plain:.2f}", 1.5)
+    cells = (runs, f"{plain:.2f}", f"{kept:.2f}", ratio, 1.5)
     yield table("runs at once | wall, s | with a file each | ratio | at most", [cells])
 
 

@@ -7,7 +7,8 @@ Rule 1: all sides hold the same conversation, eight model calls (`conversation.p
         server in a process of its own (`replay.py`). `kit.py` is a default Agent; the others are in
         `by_hand.py`: the typed API of each SDK, its raw entry point, and HTTP without an SDK.
 Rule 2: the sides take turns in one run. A ratio is the median of the ratios of all rounds. Below
-        1, the kit is cheaper.
+        1, the kit is cheaper. Where the largest of them is a third above the smallest, both stand
+        beside the median: between them, this machine shows no difference.
 Rule 3: start, memory and imports are measured in a new process each time.
 
 Limitations: POSIX only, because `os.wait4` says what one child used. The time of a model is not
@@ -30,6 +31,7 @@ PROVIDERS = ("openai-responses", "openai-chat", "anthropic", "gemini", "ollama")
 SIDES = ("typed", "raw", "http", "kit")
 THOUSAND = "ollama"  # where 1,000 are held at once: its typed loop takes eight minutes
 AS_A_USER = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # has it, with bytecode cached
+NOISY = 4 / 3  # the largest ratio of the rounds by the smallest, from which both are shown
 LATENCY = 0.05  # seconds, of the server that many conversations meet at once
 
 Rounds: TypeAlias = dict[str, list[dict[str, float]]]  # by measure: what each side took in a round
@@ -115,11 +117,15 @@ def asked(url: str) -> float:
 
 
 def ratio(rounds: list[dict[str, float]], other: str) -> str:
-    """The median of the ratios of all rounds."""
+    """The median of the ratios of all rounds, with its band if they differ by a third."""
     ratios = [row["kit"] / row[other] for row in rounds if other in row]
     if not ratios:
         return "–"
-    return f"{statistics.median(ratios):.2f}"
+    middle = f"{statistics.median(ratios):.2f}"
+    low, high = min(ratios), max(ratios)
+    if high >= NOISY * low:
+        middle += f" ({low:.2f}–{high:.2f})"
+    return middle
 
 
 def table(measured: dict[str, Rounds]) -> str:

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from tests.benchmarks.conversation import ACTIONS, FUNCTIONS
+from tests.benchmarks.core import limited
+from tests.benchmarks.overhead import ratio
 from tests.support.sizes import ROOT
 from think_agent import tool
 
@@ -29,3 +31,27 @@ def test_the_quick_page_has_every_table():
 def test_both_sides_declare_the_same_tools(declared):
     ours = tool(FUNCTIONS[declared["name"]])
     assert (ours.description, ours.parameters) == (declared["description"], declared["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("kit", "typed", "cell"),
+    [
+        ([2, 2, 2], [1, 1, 1], "2.00"),
+        ([2, 2.2, 2.4], [1, 1, 1], "2.20"),
+        ([3, 4, 5], [2, 2, 2], "2.00 (1.50–2.50)"),
+        ([3, 4], [3, 3], "1.17 (1.00–1.33)"),
+        ([1], [2], "0.50"),
+    ],
+)
+def test_a_ratio_that_moves_by_a_third_has_its_band(kit, typed, cell):
+    rounds = [{"kit": ours, "typed": theirs} for ours, theirs in zip(kit, typed, strict=True)]
+    assert ratio(rounds, "typed") == cell
+    assert ratio(rounds, "raw") == "–"
+
+
+@pytest.mark.parametrize(
+    ("cell", "at_most", "shown"),
+    [("0.15", 0.15, "0.15"), ("0.151", 0.15, "0.151 ✗"), ("1.49", 1.5, "1.49"), ("11", 10, "11 ✗")],
+)
+def test_the_command_marks_what_is_over_its_limit(cell, at_most, shown):
+    assert limited(cell, at_most) == shown

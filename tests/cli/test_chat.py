@@ -9,8 +9,8 @@ from tests.cli.consoles import console_into
 from tests.support.commands import in_a_terminal, text_of
 from think_agent import Agent, ConnectionFailed, Model, ScriptedModel, tool
 from think_agent.cli import chat, watch
-from think_agent.cli.chat import Chat
 from think_agent.cli.console import RunView
+from think_agent.cli.conversation import Chat
 from think_agent.cli.screen import Screen
 from think_agent.testing import call, think
 

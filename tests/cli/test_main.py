@@ -14,10 +14,11 @@ from demos.refund.__main__ import refund
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer as Ollama
 from tests.support.commands import ROOT, run_here
-from think_agent import Agent, Assistant, connect
+from think_agent import Agent, Assistant, cli, connect
 from think_agent.cli.choosing import limit_option, model_option
 from think_agent.cli.eval import command as evaluate
 from think_agent.cli.eval import run_option
+from think_agent.cli.main import COMMANDS, think_agent
 from think_agent.cli.options import Group, flags
 from think_agent.evaluation.command import Evaluation
 
@@ -45,6 +46,35 @@ def test_the_help_of_a_group_cuts_no_line():
     said = run_here("think_agent", "--help", COLUMNS="60").stdout.partition("Commands:")[2]
     assert "..." not in said
     assert max(map(len, said.splitlines())) <= 60
+
+
+def test_the_help_of_the_command_loads_no_audit_and_no_dialect():
+    code = (
+        "import sys\nfrom think_agent.cli.main import main\nsys.argv = ['think-agent', '--help']\n"
+        "main()\nprint(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = ("audit", "dialects", "evaluation", "probe")
+    assert [
+        name for name in loaded if name.startswith(tuple(f"think_agent.{h}" for h in heavy))
+    ] == []
+    assert "think_agent.cli.main" in loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_the_command_says_what_the_help_of_each_command_says(name):
+    command = think_agent.get_command(click.Context(think_agent), name)
+    _, text = COMMANDS[name]
+    assert command.help.replace("\n", " ").startswith(text.removesuffix("."))
+
+
+def test_the_package_of_the_commands_gives_its_names():
+    assert [getattr(cli, name).__name__ for name in cli.__all__] == cli.__all__
+    with pytest.raises(ImportError, match="cannot import name 'wathc'"):
+        from think_agent.cli import wathc  # noqa: F401
 
 
 def test_the_help_of_probe_offers_only_what_probe_takes():
@@ -103,11 +133,14 @@ def test_a_base_url_from_a_weaker_place_than_the_provider_is_left_out(
 def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
     monkeypatch, provider, module, package
 ):
-    """The command works in the clone and outside. With `auto` the scripted model takes over."""
+    """The command works in the clone and outside. With `auto` the scripted model takes over, if
+    there is a server: without one, the SDK is not loaded.
+    """
     monkeypatch.setitem(sys.modules, module, None)
     adapter = f"think_agent.providers.{provider.replace('auto', 'ollama')}"
     monkeypatch.delitem(sys.modules, adapter, raising=False)
-    done = run_here("demos.refund", "x", "--provider", provider)
+    with serve(Ollama(), lambda request: Assistant("")) as server:
+        done = run_here("demos.refund", "x", "--provider", provider, OLLAMA_HOST=server.url)
     assert "its SDK is not installed" in done.stderr
     assert done.stderr.splitlines()[0].endswith(f'pip install "{package}"')
     if provider == "auto":

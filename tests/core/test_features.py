@@ -69,7 +69,7 @@ def run_desk(folder: Path) -> str:
 
 
 def test_every_policy_is_a_feature_or_is_shared():
-    assert len(FEATURES) == 11
+    assert len(FEATURES) == 13
 
 
 @pytest.mark.parametrize("policy", FEATURES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import think_agent
 
 PACKAGE = Path(think_agent.__file__).parent
-SDKS = ["ollama", "anthropic", "openai", "google.genai"]
+SDKS = ["ollama", "anthropic", "openai", "google.genai", "mcp"]
 HEAVY = ["httpx", "httpx2", "httpcore", "requests", "aiohttp", "asyncio", "rich", "sqlite3"]
 HEAVY += ["pydantic.fields", "pydantic.dataclasses", "jsonschema", "logging", "_hashlib", "email"]
 
@@ -49,3 +49,18 @@ def test_the_help_of_agent_names_types_and_shows_no_addresses():
     assert "on_event: 'OnEvent' = None" in shown  # from 3.13 on, each parameter has its line
     assert "-> 'Outcome[Data]'" in shown
     assert " at 0x" not in shown
+
+
+def test_without_ollama_its_sdk_is_not_loaded():
+    """`--provider auto` asks its port first. The SDK takes a third of a second to load."""
+    script = (
+        "import sys; from think_agent.cli.choosing import named_model; model = named_model('auto');"
+        "sys.exit(repr((model.name, 'ollama' in sys.modules)))"
+    )
+    env = {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE.parent), "OLLAMA_HOST": "127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60
+    )
+    *notices, seen = done.stderr.splitlines()
+    assert "no server at http://127.0.0.1:9; start it with: ollama serve" in notices[0]
+    assert seen == "('offline', False)"

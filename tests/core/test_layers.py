@@ -31,6 +31,8 @@ EXCEPTIONS = {  # single files that may import more
     ("audit/runs.py", "dialects"),  # how a call looks in text
     ("evaluation/page.py", "audit"),  # how it makes a page of its templates
     ("evaluation/report.py", "audit"),  # how it writes a number of things
+    ("integrations/mcp.py", "providers"),  # what of an address may be shown
+    ("integrations/mcp_transports.py", "providers"),  # certificates and proxies
 }
 LIBRARIES = {  # besides the standard library
     "root": {"pydantic", "pydantic_core", "typing_extensions", "jsonschema"},

@@ -3,7 +3,9 @@ the file.
 """
 
 import asyncio
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import pytest
 
 from tests.support.agents import NOTHING, kit_said, look, of_kind, pay
 from think_agent import Agent, Delta, Model, Notice, ScriptedModel, Turn, tool
+from think_agent.errors import TranscriptError
 from think_agent.loop import CallModel, plan
 from think_agent.messages import (
     Assistant,
@@ -81,7 +84,7 @@ def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000(
     ("most", "exit"), [(500, "budget"), (501, "truncated"), (None, "truncated")]
 )
 def test_a_reply_that_is_cut_at_the_token_limit_ends_the_turn_with_budget(most, exit):
-    cut = Assistant("I w", (), (call("look", item="a"),), "max_tokens", Usage(300, 200))
+    cut = Assistant("I w", "", (call("look", item="a"),), "max_tokens", Usage(300, 200))
     outcome = agent(cut, max_tokens=most).run(ASK.text)
     assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
 
@@ -151,6 +154,65 @@ def test_a_child_process_does_not_keep_the_file(tmp_path):
     finally:
         os.kill(children[0], 9)
         os.waitpid(children[0], 0)
+
+
+LEAVES_A_HELPER = """if True:
+    import multiprocessing, os, signal, sys
+    from think_agent import Agent, ScriptedModel, tool
+    from think_agent.testing import call
+
+    pipe = os.dup(0)  # multiprocessing takes 0 away
+
+    def waits():
+        os.read(pipe, 1)  # until the test closes its end
+        os._exit(0)
+
+    def fork():
+        if not os.fork():
+            waits()
+
+    def process():
+        multiprocessing.get_context("fork").Process(target=waits, daemon=True).start()
+
+    @tool
+    def work() -> str:
+        "Leave a helper that outlives this process."
+        globals()[sys.argv[1]]()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    desk = Agent(ScriptedModel([call("work")]), [work], force="never")
+    if sys.argv[2] == "run":
+        desk.run("Work.", transcript="run.jsonl")
+    with desk.open("run.jsonl") as held:
+        desk.run("Work.", transcript=held)
+"""
+
+
+@pytest.mark.parametrize("kind", ["fork", "process"])
+@pytest.mark.parametrize("opened", ["run", "open"])
+def test_a_helper_that_outlives_a_killed_run_does_not_keep_its_file(tmp_path, kind, opened):
+    env = os.environ | {"PYTHONPATH": os.getcwd()}
+    words = [sys.executable, "-W", "ignore", "-c", LEAVES_A_HELPER, kind, opened]
+    with subprocess.Popen(words, cwd=tmp_path, env=env, stdin=subprocess.PIPE) as killed:
+        assert killed.wait(60) == -signal.SIGKILL
+        with (tmp_path / "run.jsonl").open() as file:  # the helper lives: it waits for our pipe
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_forked_child_cannot_write_into_the_file_of_its_parent(tmp_path):
+    """It could, as if it were the parent: two processes in one file."""
+    with agent("Hello.", "Hello.").open(tmp_path / "run.jsonl") as held:
+        child = os.fork()
+        if not child:
+            refused = False
+            try:
+                agent("Hello.").run("Hi.", transcript=held)
+            except TranscriptError as error:
+                refused = "another process opened it" in str(error)
+            finally:
+                os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        assert agent("Hello.", silence="accept").run("Hi.", transcript=held).answer == "Hello."
 
 
 # The outcome
@@ -227,5 +289,5 @@ class Unfinished(Model):
 
 def test_a_stream_without_a_reply_is_an_error():
     """Else the model would be asked again and again."""
-    with pytest.raises(RuntimeError, match="the model gave no Assistant"):
+    with pytest.raises(TypeError, match="ended without an Assistant"):
         list(Agent(Unfinished()).stream("Hi"))

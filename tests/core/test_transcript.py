@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
-from tests.support.agents import agent, of_kind
+from tests.support.agents import agent, look, of_kind, pay
 from tests.support.sizes import ROOT
 from tests.support.strategies import messages
 from think_agent import Agent, Notice, ScriptedModel, connect, tool
@@ -453,6 +454,15 @@ def test_a_file_that_is_held_open_is_its_holders_until_it_is_closed(tmp_path):
             desk.run("Hi", transcript=path)
         desk.run("And you?", transcript=held)
     assert desk.run("And now?", transcript=path).answer == "Here I am."
+
+
+def test_tools_that_have_changed_since_a_file_was_begun_are_named(tmp_path):
+    path = tmp_path / "run.jsonl"
+    reworded, gone = replace(pay, description="Pay, and say nothing."), replace(pay, name="gone")
+    agent("Fine.", tools=[look, pay, gone]).run("Hi", transcript=path)
+    other = agent(*["Fine."] * 2, tools=[look, reworded])
+    [notice] = of_kind(other.stream("Hi", transcript=path), Notice)
+    assert notice.text.endswith("changed since it was begun: tools (pay, gone).")
 
 
 def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):

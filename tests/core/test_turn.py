@@ -40,7 +40,7 @@ OTHERWISE = {  # facts that the oracle gives as plain tuples
     "doubts": lambda found: [as_tried(doubt) for doubt in found],
     "running": lambda found: found and as_tried(found),
     "misses": lambda found: found.in_a_row,
-    "repeats": lambda found: (found.what, found.in_a_row, found.times, found.pointed_out),
+    "repeats": lambda found: (found.last, dict(found.numbers), found.pointed_out),
     "checks": lambda found: (found.results, found.latest, found.missing, found.told),
     "thoughts": lambda found: [(t.text, t.how, t.should_continue) for t in found],
     "actions": lambda found: [

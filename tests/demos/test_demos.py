@@ -85,6 +85,11 @@ SHOWS = {  # what each lesson prints about its subject
         r"Is there tea\? \(exit signal\)\n  told: .*succeeded, got '7'.*\n  A packet is \$4\.",
         r"What does tea cost\? \(exit signal\)\n  told: nothing\n  A packet is \$5\. \[1\]",
     ],
+    "16_strangers_tools": [
+        r"not trusted\n  asked: Run price(.*\n)+  charged for: nothing",
+        r"\ntrusted\n  exit signal: A packet of tea is \$4\.\n  charged for: \['tea'\]",
+        r"you know better\n  asked: Run price(.*\n)+  charged for: nothing\n\nremember",
+    ],
     "17_all_at_once_or_one_by_one": [
         r"not asked again\.\n  model calls: 1; .*60\.\n  find_price.*error: .*\n  mult.* -> 60\n",
         r"at a time\.\n  model calls: 8; .*\$135\.\n  find_price.*error: .*\n(.*\n)  mult.* -> 135",

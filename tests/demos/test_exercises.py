@@ -47,6 +47,6 @@ def test_an_exercise_is_red_and_its_solution_of_ten_lines_makes_it_green(tmp_pat
 
 def test_the_page_lists_every_exercise():
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert len(EXERCISES) == 8
+    assert len(EXERCISES) == 9
     for name in EXERCISES:
         assert f"]({name}.py)" in page

@@ -8,6 +8,7 @@ the server that THINK_AGENT_TEST_POSTGRES names (a URL whose user may create dat
 import itertools
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -303,13 +304,95 @@ def test_a_failed_conversation_goes_on_from_the_step_that_failed(on_sqlite):
 @NEEDS_SQLITE
 def test_the_fleet_asks_models_no_more_often_than_it_may(on_sqlite):
     on_sqlite.enqueue(2)
-    slowly = ("--calls-per-minute", "1")
+    slowly = ("--per-minute", "1")
     with serve(OllamaServer(), reply) as server, on_sqlite.worker("a", server, *slowly):
         wait_until(lambda: "2 PENDING" in on_sqlite.command("status"))
         wait_until(lambda: len(server.requests) == 1)
         time.sleep(1)
         assert len(server.requests) == 1
         assert Shared(on_sqlite.url).wait(1) > 60  # the second's first call waits, too
+
+
+def test_a_minute_s_calls_mean_the_same_in_help_and_readme():
+    said = run_here("demos.fleet", "work", "--help", COLUMNS="200").stdout
+    assert re.findall(r"--\S*per-minute N +(.*), at", said) == [
+        "requests a minute of the whole fleet"
+    ]
+    page = (ROOT / "think_agent/integrations/README.md").read_text(encoding="utf-8")
+    assert "`--per-minute` | model calls a minute of the whole fleet" in page
+
+
+OTHER_CODE = """
+import os, signal, sys
+from demos.fleet import fleet
+from demos.refund.offline import reply
+from demos.refund.shop import Shop
+from think_agent import ScriptedModel
+from think_agent.integrations.dbos import DurableAgent
+
+def die(request):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+url = os.environ["THINK_AGENT_FLEET"]
+script = die if "die" in sys.argv else reply
+agent = DurableAgent(ScriptedModel(script), Shop(os.environ["SHOP"]).tools(), instructions="Other.")
+with fleet.client(url) as client:
+    fleet.begin_work(client, url, agent, worker="other", concurrency=1)
+    print(agent.version, flush=True)
+    while "die" in sys.argv:
+        signal.pause()
+fleet.DBOS.destroy()
+"""
+
+
+def work_until_done(fleet, *flags):
+    words = (
+        "work",
+        "--provider",
+        "offline",
+        "--pace",
+        "0",
+        "--db",
+        fleet.shop,
+        "--lost-after",
+        "1",
+    )
+    done = run_here("demos.fleet", *words, *flags, "--until-done", **fleet.settings)
+    return done.returncode, done.stderr
+
+
+@NEEDS_SQLITE
+def test_a_worker_with_other_code_says_for_what_it_waits_and_ends(on_sqlite):
+    """It waited for ever, and said nothing."""
+    on_sqlite.enqueue(2)
+    killed = on_sqlite.begin("-c", OTHER_CODE, "die")
+    version, _ = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    code, said = work_until_done(on_sqlite)
+    assert (code, said.count("\n")) == (3, 1)
+    assert said.startswith("waiting for a worker with other code than this one (")
+    assert f"ORD-1001 for {version.strip()}" in said
+    assert decisions(on_sqlite.shop) == [("ORD-1002", "approve")]  # the other one had not begun
+
+
+@NEEDS_SQLITE
+def test_after_a_rollback_a_worker_is_told_what_to_do(on_sqlite):
+    """New conversations begin under the newest code, and this one is older."""
+    assert work_until_done(on_sqlite) == (0, "")
+    other = on_sqlite.begin("-c", OTHER_CODE)
+    version, _ = other.communicate(timeout=60)
+    assert other.returncode == 0
+    on_sqlite.enqueue(7)
+    code, said = work_until_done(on_sqlite)
+    orders = ", ".join(f"ORD-{number}" for number in range(1001, 1006))
+    assert code == 3
+    assert f"{orders} and 2 more for {version.strip()}." in said
+    assert "--newest" in said
+    with desks.client(on_sqlite.url) as client:
+        assert desks.blocked(client, ["1", version.strip()]) == {}  # such a worker lives
+        assert len(desks.blocked(client, ["1"])[version.strip()]) == 7
+    assert work_until_done(on_sqlite, "--newest") == (0, "")
+    assert len(decisions(on_sqlite.shop)) == 7
 
 
 @NEEDS_SQLITE

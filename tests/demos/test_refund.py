@@ -16,7 +16,6 @@ import pytest
 from demos.refund.checks import checks
 from demos.refund.dialects import speaking
 from demos.refund.offline import LABEL, order_numbers, reply
-from demos.refund.shell import on_lines, quoted
 from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
@@ -491,28 +490,6 @@ def test_a_run_that_goes_on_finds_the_same_shop_beside_its_transcript(tmp_path):
     done = run_offline(*asked, "9")
     assert "✓ no order left open" in done.stdout
     assert decisions(tmp_path / "run.shop.db") == [("ORD-001", "approve")]
-
-
-@pytest.mark.parametrize(
-    ("platform", "word", "expected"),
-    [
-        ("linux", "my run.jsonl", "'my run.jsonl'"),
-        ("linux", "it's", "'it'\"'\"'s'"),
-        ("win32", r"C:\runs\a.jsonl", r"C:\runs\a.jsonl"),
-        ("win32", r"my runs\a.jsonl", r"'my runs\a.jsonl'"),
-        ("win32", "it's $580", "'it''s $580'"),
-        ("win32", "a,b", "'a,b'"),  # else PowerShell makes two of it
-    ],
-)
-def test_a_command_is_quoted_for_the_shell_of_the_system(monkeypatch, platform, word, expected):
-    monkeypatch.setattr("sys.platform", platform)
-    assert quoted(word) == expected
-
-
-@pytest.mark.parametrize(("platform", "goes_on"), [("linux", "\\"), ("win32", "`")])
-def test_a_long_command_goes_on_in_the_next_line(monkeypatch, platform, goes_on):
-    monkeypatch.setattr("sys.platform", platform)
-    assert on_lines(["python", "--resume", "a"]) == f"python {goes_on}\n  --resume {goes_on}\n  a"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@ show a model less than was sent.
 """
 
 import asyncio
-import json
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,20 +29,12 @@ from think_agent import (
     ScriptedModel,
     ToolCall,
     ToolResult,
-    Usage,
     User,
     connect,
     tool,
 )
 from think_agent.dialects import in_dialect, json_plan, react, recovered, tagged
-from think_agent.dialects.auto import (
-    LEAST,
-    WHOLE,
-    WITH_TOOLS,
-    WITHOUT_TOOLS,
-    hides,
-    tools_are_shown,
-)
+from think_agent.dialects.auto import SHOWN, WITH_TOOLS, find_hidden, hides
 from think_agent.errors import AuthError, ToolsUnsupported
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
@@ -82,25 +72,34 @@ def on_ollama(
         yield running, connect("ollama:m", base_url=running.url)
 
 
-@combined(renders=[True, False], family=TEMPLATES, way=WAYS)
-def test_the_refund_desk_decides_rightly_on_every_template(renders, family, way):
-    """The server is asked once."""
-    with on_ollama(OllamaServer(template=TEMPLATES[family], renders=renders)) as (running, model):
+@combined(family=TEMPLATES, way=WAYS)
+def test_the_refund_desk_decides_rightly_on_every_template(family, way):
+    """The server is asked once, for free."""
+    with on_ollama(OllamaServer(template=TEMPLATES[family])) as (running, model):
         shop = Shop()
         outcome = way(desk(model, shop), FOUR)
     assert decided(shop) == RIGHT
     assert outcome.exit == "signal"
-    first, *others = outcome.turn.replies
-    ends_in = "json" if family in BLIND else ""
-    begins_in = ends_in if renders else ""  # to count, it waits for a result
-    assert (first.dialect, dialects(others)) == (begins_in, {ends_in})
+    assert dialects(outcome.transcript) == {"json" if family in BLIND else ""}
     said = [notice for notice in notices(outcome.transcript) if "speaking json" in notice]
     assert len(said) == (family in BLIND)
-    asked = [body["options"]["num_predict"] == 1 for body in running.requests]
-    if renders:  # for free
-        assert not any(asked)
-    elif family in BLIND:  # before the first reply, and twice behind its result
-        assert sum(asked) == 3
+    assert not any(body["options"]["num_predict"] == 1 for body in running.requests)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_on_a_server_that_shows_no_prompt_it_stays_native_and_says_so_once(way):
+    """Whatever its template hides: no tokens are counted to find that out."""
+    server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
+    with on_ollama(server, by_the_policy) as (running, model):
+        agent = desk(model, Shop())
+        outcomes = [way(agent, FOUR) for _ in range(2)]
+        # It does not know what it is asked, and answers.
+        asked = [body for body in running.requests if body["options"]["num_predict"] == 1]
+        assert len(asked) == 1
+    transcripts = [outcome.transcript for outcome in outcomes]
+    assert [dialects(transcript) for transcript in transcripts] == [{""}, {""}]
+    said = [notice for transcript in transcripts for notice in notices(transcript)]
+    assert ["staying with native tool calling" in notice for notice in said] == [True]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +116,13 @@ def test_a_rendered_prompt_says_what_is_hidden(template, what):
         assert model.trouble(WITH_TOOLS) == hides(what)
         assert connect("ollama:m", base_url=running.url).trouble(WITH_TOOLS) == hides(what)
         assert running.requests == []
+
+
+def test_each_word_that_a_prompt_has_to_show_stands_in_one_place():
+    with on_ollama(OllamaServer(template=Template())) as (_, model):
+        prompt = model.rendered(WITH_TOOLS)
+    assert find_hidden(prompt) == []
+    assert [prompt.count(word) for word in SHOWN.values()] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(("name", "what"), [("smol", []), ("smol-blind", ["the tools"])])
@@ -146,64 +152,7 @@ def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods(
         connect("ollama:m", dialect="yaml")
 
 
-def test_a_server_that_counts_only_new_tokens_gets_no_warning():
-    """Its counts fall, so it is asked, and it does show the tools."""
-
-    class Older(OllamaServer):
-        seen = 0
-
-        def rendered(self, request, body):
-            shown = super().rendered(request, body)
-            before, self.seen = self.seen, self.tokens
-            self.tokens = max(1, self.tokens - before if before < self.tokens else self.tokens)
-            return shown
-
-    with on_ollama(Older(template=TEMPLATES["qwen3.5"], renders=False)) as (_, model):
-        outcome = desk(model, Shop()).run(FOUR)
-        counts = [reply.usage.input_tokens for reply in outcome.turn.replies]
-    assert counts != sorted(counts)
-    assert not any("hides" in notice for notice in notices(outcome.transcript))
-
-
 # By values.
-
-
-def counted(tokens: int, *, estimated: bool = False) -> Assistant:
-    return Assistant(".", usage=Usage(tokens, 1, estimated=estimated))
-
-
-@pytest.mark.parametrize(
-    ("without", "with_tools", "shown"),
-    [
-        (120, 417, True),  # qwen2.5
-        (120, 560, True),  # qwen3.5
-        (120, 169, False),  # llama3.1
-        (120, 120, False),  # mistral
-        (120, 1, False),  # the same prompt once more, on a server that counts what is new
-        (20, 20, None),  # whatever is asked
-        (0, 0, None),
-    ],
-)
-def test_the_token_counts_say_whether_the_tools_are_shown(without, with_tools, shown):
-    assert tools_are_shown(counted(without), counted(with_tools)) is shown
-
-
-def test_an_estimated_count_says_nothing():
-    assert tools_are_shown(counted(120, estimated=True), counted(120)) is None
-    assert tools_are_shown(counted(120), counted(120, estimated=True)) is None
-
-
-def test_the_two_prompts_differ_in_the_tools_alone():
-    assert replace(WITH_TOOLS, tools=()) == WITHOUT_TOOLS
-    texts = [message.text for message in of_kind(WITH_TOOLS.messages, User)]
-    texts += [result.content for result in of_kind(WITH_TOOLS.messages, ToolResult)]
-    assert words(*texts) >= WHOLE
-    shown = [f"{tool.description} {json.dumps(tool.parameters)}" for tool in WITH_TOOLS.tools]
-    assert words(*shown) >= 2 * LEAST
-
-
-def words(*texts: str) -> int:
-    return len(re.findall(r"\w+", " ".join(texts)))
 
 
 @tool(read_only=True)
@@ -317,28 +266,17 @@ def test_a_signed_history_stays_native_and_the_error_is_told():
         model.complete(Request((ASKED, SIGNED, RESULT), (THINK, look)))
 
 
-def test_a_chat_server_is_asked_too_and_an_official_one_is_not():
-    class Dropping(Chat):
-        """As llama.cpp does with a template that knows no tools."""
-
-        def encode(self, reply, body):
-            count = {"prompt_tokens": 120, "completion_tokens": 1}
-            return {**super().encode(reply, body), "usage": count}
-
-    with serve(Dropping(), says("Hm.")) as running:
+def test_a_chat_server_shows_no_prompt_and_is_asked_nothing():
+    with serve(Chat(), says("Hm.")) as running:
         model = in_dialect(connect("openai:m", base_url=running.url + "/v1", timeout=20), "auto")
-        assert model.trouble(WITH_TOOLS) == hides(["the tools"])
-        assert model.trouble(WITH_TOOLS) == hides(["the tools"])
+        replies = [model.complete(Request((ASKED,), (THINK, look))) for _ in range(2)]
         assert len(running.requests) == 2
+    assert ["staying with native" in reply.notice for reply in replies] == [True, False]
+
+
+def test_an_official_server_is_not_asked():
     official = connect("openai:gpt-6-luna", api_key="k")
     assert not in_dialect(official, "auto").trouble(WITH_TOOLS)  # no request is made
-
-
-def test_a_server_that_does_not_count_is_asked_once_and_believed():
-    with on_ollama(OllamaServer(renders=False)) as (running, model):
-        outcome = desk(model, Shop()).run(FOUR)
-        assert len(running.requests) == outcome.model_calls + 3
-    assert dialects(outcome.transcript) == {""}
 
 
 def test_a_server_that_cannot_be_asked_is_believed():
@@ -347,21 +285,21 @@ def test_a_server_that_cannot_be_asked_is_believed():
 
 
 def test_an_async_caller_is_not_kept_waiting():
-    """The server answers once the event loop has gone on."""
+    """The server shows its prompt once the event loop has gone on."""
     goes_on = threading.Event()
 
-    def brain(request):
-        assert goes_on.wait(20)
-        return on_sight(request)
+    class Waiting(OllamaServer):
+        def shown_prompt(self, body):
+            assert goes_on.wait(20)
+            return super().shown_prompt(body)
 
     async def main(model):
         asyncio.get_running_loop().call_soon(goes_on.set)
         await model.acomplete(Request((ASKED, NATIVE, RESULT), (THINK, look)))
 
-    server = OllamaServer(template=TEMPLATES["llama3.1"], renders=False)
-    with on_ollama(server, brain) as (running, model):
+    with on_ollama(Waiting(template=TEMPLATES["qwen3.5"])) as (running, model):
         asyncio.run(main(model))
-        assert len(running.requests) == 4  # rendered (which it does not know), counted twice, asked
+        assert len(running.requests) == 1
 
 
 @pytest.mark.parametrize("wrap", [json_plan, react, tagged, recovered])

@@ -18,11 +18,18 @@ from think_agent.evaluation.scores import Result
 
 SUITE = "demos.refund.suite"
 NO_FLOORS = "tests.support.simulated"  # the same suite without its floors, which take time
-FLOORS = ["do-nothing", "never-think", "follow-the-refusal", "always-deny", "five-rules"]
+FLOORS = [
+    "do-nothing",
+    "never-think",
+    "follow-the-refusal",
+    "always-deny",
+    "five-rules",
+    "text-matcher",
+]
 HARD = ("many", "conditions", "bundles", "outages", "argues")
 EASY = [case for case in LINES if case["kind"] not in HARD]
 FAILS_ONCE = [case for case in EASY if "fails once" in case.get("tools", {}).values()]
-RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout")
+RUNS = ("suite", "trials", "shard", "concurrency", "out", "base_url", "timeout", "close", "mixed")
 
 
 def plan(cases: Path, **given) -> Evaluation:

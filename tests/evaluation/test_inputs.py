@@ -15,7 +15,14 @@ from think_agent.evaluation.trials import Suite
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"provider": ["offline:genius"]}, "this suite's scripts are careful, hasty, "),
+        (
+            {"provider": ["offline:genius"]},
+            "is no script of this suite; use one of offline:careful",
+        ),
+        (
+            {"provider": ["offline"]},
+            "offline is no script of this suite; use one of offline:careful",
+        ),
         ({"provider": ["nonsense"]}, "with one of: ollama"),
         ({"provider": []}, "each field of a setting needs a value"),
         ({"force": ["sometimes"]}, "'never', 'first' or 'always'"),
@@ -28,6 +35,7 @@ from think_agent.evaluation.trials import Suite
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
         ({"suite": "my_suite"}, "No module named 'my_suite'; .* put suite.py beside the cases"),
         ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
+        ({"shard": "4/3"}, "use a part of how many, such as 1/4"),
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),
     ],
 )

@@ -99,19 +99,39 @@ def test_what_is_the_same_for_all_is_said_once():
     ("size", "sentence"),
     [
         (
-            (120, 1, 5),
-            "With 120 cases and 1 trial of each, a difference of 20 points is found two times in "
-            "three, with 5 comparisons.",
+            (60, 8, 5),
+            "With 60 cases and 8 trials of each, a remedy that makes no case worse is found at "
+            "least two times in three if it gains 21 points, with 5 comparisons. More trials bring "
+            "that to 17 points at best; for less than that, only more cases help.",
         ),
         (
             (1000, 8, 1),
-            "With 1,000 cases and 8 trials of each, a difference of 2 points is found two times in "
-            "three, with 1 comparison.",
+            "With 1,000 cases and 8 trials of each, a remedy that makes no case worse is found at "
+            "least two times in three if it gains 3 points, with 1 comparison. More trials bring "
+            "that to 1 point at best; for less than that, only more cases help.",
+        ),
+        (
+            (7, 8, 5),
+            "With 7 cases and 8 trials of each nothing can be found, with 5 comparisons: only more "
+            "cases help.",
+        ),
+        (
+            (0, 1, 1),
+            "Nothing is compared: a script without a thought may be right in each of these cases.",
         ),
     ],
 )
 def test_the_power_is_said_in_a_sentence(size, sentence):
     assert power(*size) == sentence
+
+
+def test_a_report_of_easy_cases_alone_says_that_nothing_is_compared():
+    found = {}
+    for setting in (FIRST, NEVER):
+        found[setting] = [result(case, True, setting=setting, easy=True) for case in "abc"]
+    verdict, *_, last = sentences(found)
+    assert verdict.startswith("No difference is shown between force=never and force=first: +0 poi")
+    assert last == "Nothing is compared: no case that is not easy has a trial of both settings."
 
 
 # The rows of the article.

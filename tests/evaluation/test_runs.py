@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from tests.evaluation.conftest import (
     FLOORS,
     cases_of,
     evaluate,
-    plan,
     play,
     played,
     results_in,
@@ -31,11 +29,9 @@ from tests.evaluation.conftest import (
 from tests.readme import ROOT
 from tests.servers import serve
 from tests.servers.ollama import OllamaServer
-from tests.support import simulated
 from tests.support.agents import of_kind
 from tests.support.providers import SPEAKS
 from think_agent import (
-    THINK,
     Assistant,
     AuthError,
     BadRequest,
@@ -44,7 +40,6 @@ from think_agent import (
 )
 from think_agent.audit import read
 from think_agent.errors import ModelError
-from think_agent.evaluation import trials
 from think_agent.evaluation.results import LINE
 from think_agent.evaluation.tables import markdown
 
@@ -128,12 +123,12 @@ def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(plan_few, ran, out)
     assert plan_few().missing == 0
 
 
-def test_more_trials_and_settings_add_to_what_is_there(ran, out):
+def test_more_trials_add_to_what_is_there(ran, out):
     ran()
-    evaluation = ran(provider=["offline:careful", "offline:silent"], trials=2)
+    evaluation = ran(trials=2)
     plan, *done = out.read_text().splitlines()
     assert LINE.validate_json(plan).trials == 1
-    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2 * 2
+    assert len(done) == len(set(done)) == len(evaluation.jobs) == 8 * 2
     assert "pass^2" in markdown(evaluation.report())
 
 
@@ -144,11 +139,12 @@ NOT_TESTED = (
 
 
 def test_only_the_complete_plan_in_the_file_is_tested(plan_few, few, out):
-    """To look after each trial, to leave out settings or to add trials tests nothing."""
+    """To look after each trial, or to add trials, tests nothing."""
     write_lines(few, cases_of("many")[:8])
 
-    def told(run=False, force=("first", "never", "always"), **given):
+    def told(run=False, **given):
         """The sentences of the report."""
+        force = ("first", "never", "always")
         evaluation = plan_few(provider=["ollama:m"], force=force, **given)
         for setting in evaluation.models:
             name = "careful" if setting.force == "first" else "silent"
@@ -161,7 +157,7 @@ def test_only_the_complete_plan_in_the_file_is_tested(plan_few, few, out):
     planned = LINE.validate_json(out.read_text().splitlines()[0])
     assert (len(planned.comparisons), planned.trials) == (2, 2)
     assert "is worse than force=first" in told(run=True, trials=2, shard="2/2")
-    untested += [told(trials=1), told(trials=3), told(force=("first", "never"), trials=2)]
+    untested += [told(trials=1), told(trials=3)]
     for sentences in untested:
         assert NOT_TESTED in sentences
         assert "p = " not in sentences
@@ -238,37 +234,6 @@ def test_a_result_says_where_it_is_from_and_its_transcript_is_kept(ran, out):
     assert len(list(folder.iterdir())) == len(evaluation.jobs)
 
 
-OTHER_THINK = replace(THINK, description="Write down what you think.")
-
-
-@pytest.mark.parametrize("dialect", ["native", "json"])
-@pytest.mark.parametrize(
-    ("place", "name", "value"),
-    [
-        (trials, "THINK_TOOLS", {"on": OTHER_THINK, "none": None}),
-        (trials, "__version__", "9.9.9"),
-        (simulated, "ADVICE", "Think twice."),
-        (refund, "TASK", refund.TASK + "\nBe kind."),
-    ],
-)
-def test_a_result_of_another_question_is_refused_by_name(
-    few, out, monkeypatch, dialect, place, name, value
-):
-    given = {"provider": ["ollama:m"], "advice": ["on"], "dialect": [dialect], "out": out}
-    played(refund.STAND_INS["silent"], few, **given)
-    plan(few, **given)
-    monkeypatch.setattr(place, name, value)
-    with pytest.raises(ValueError, match=r"line \d+ is of another question: the case"):
-        plan(few, **given)
-
-
-def test_results_of_other_cases_are_not_mixed_in(ran, few):
-    ran()
-    few.write_text(few.read_text().replace("please", "now"))
-    with pytest.raises(ValueError, match=r"line \d+ is of another question: the case plain-1, "):
-        ran()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -284,12 +249,6 @@ def test_a_file_of_something_else_is_left_as_it_is(ran, out, text):
     with pytest.raises(ValueError, match="line 1 is no result of this version"):
         ran()
     assert out.read_text() == text
-
-
-def test_results_of_other_settings_may_stand_in_the_file(ran):
-    ran(provider=["offline:silent"])
-    [(setting, own)] = ran(provider=["offline:hasty"]).found().items()
-    assert (setting.provider, len(own)) == ("offline:hasty", 8)
 
 
 # How jobs are handed out, and what becomes of errors.

@@ -70,9 +70,10 @@ def test_the_report_names_the_cause_that_is_there(tmp_path, effect):
     is_better = any(line.startswith(better) for line in sentences(evaluation))
     assert is_better == (effect in ("tool", "advice"))
     floors = [setting for setting in evaluation.models if setting.is_floor]
-    assert len(floors) == 5
+    assert len(floors) == 6
     right = {floor.provider: Score(evaluation.found()[floor]).right for floor in floors}
     assert right.pop("floor:five-rules") == 17  # most of these cases are from the easy half
+    assert right.pop("floor:text-matcher") == 24
     assert max(right.values()) < 12
 
 

@@ -1,6 +1,6 @@
 """Results by hand, for the tests of scores, comparisons and reports."""
 
-from think_agent.evaluation.scores import FOUR_ROWS, Result, Score, Setting
+from think_agent.evaluation.scores import FOUR_ROWS, NO_OUTCOME, Result, Score, Setting
 
 FIRST = Setting("p")
 NEVER = Setting("p", force="never")
@@ -15,6 +15,11 @@ def result(case, right, *, setting=FIRST, trial=1, **fields) -> Result:
 
 def failed(case, *, setting=FIRST, error="busy") -> Result:
     return result(case, False, setting=setting, error=error)
+
+
+def closed(case, *, setting=FIRST, error="busy") -> Result:
+    """A trial of which each try failed."""
+    return result(case, False, setting=setting, exit=NO_OUTCOME, found=(error,))
 
 
 def results_of(right: dict[Setting, str], cases: str) -> dict[Setting, list[Result]]:

@@ -51,7 +51,7 @@ class Desk:
             self.asked.append(question)
             return next(given)
 
-        tools = [tool(pay, **self._options), tool(lambda: "seen", name="look")]
+        tools = [tool(pay, **self._options), tool(lambda: "seen", name="look", repeats=True)]
         settings = {"approve": approve if verdicts else None, **settings}
         return agent(self.calls, "Settled.", tools=tools, **settings)
 

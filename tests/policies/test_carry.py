@@ -5,6 +5,7 @@ import pytest
 from tests.support.agents import NOTHING, agent, results
 from think_agent import Verdict, tool
 from think_agent.testing import call, think
+from think_agent.think import thought
 
 WHY = "13 days and $89: rule 5."
 PAY = call("pay", order="A")
@@ -68,9 +69,51 @@ def test_with_a_think_tool_the_gate_works_as_without_carry():
     assert paid == [("A", 89)]
 
 
-def test_a_tool_with_a_parameter_thought_is_refused():
-    with pytest.raises(ValueError, match="thought"):
+def test_the_thought_of_a_call_is_what_it_carries_and_no_other_argument():
+    assert thought(call("pay", thought=WHY, order="A")) == WHY
 
-        @tool
-        def note(thought: str) -> None:
-            """Note it."""
+
+def note_taker(*replies, **settings):
+    noted = []
+
+    @tool(think_first=True, needs_approval=True)
+    def note(thought: str) -> str:
+        """Note it."""
+        noted.append(thought)
+        return "noted"
+
+    return agent(*replies, "Done.", tools=[note], **settings), noted
+
+
+OWN = "the third of three"  # what such a tool gets in its own parameter `thought`
+
+
+def test_a_parameter_thought_of_the_tool_itself_is_an_ordinary_argument():
+    asked = []
+    noting, noted = note_taker(
+        call("note", thought=OWN),
+        (think(WHY), call("note", thought=OWN)),
+        approve=lambda question: asked.append(question.question) or True,
+    )
+    outcome = noting.run("go")
+    refusals = [m.refused for m in results(outcome) if m.name == "note"]
+    assert refusals == ["gate", ""]  # its own argument is no thought behind the call
+    assert noted == [OWN]
+    assert OWN in asked[0]
+    assert [(a.thought, a.call.arguments) for a in outcome.actions] == [(WHY, {"thought": OWN})]
+
+
+def test_such_a_tool_carries_its_thought_in_another_argument(tmp_path):
+    path = tmp_path / "run.jsonl"
+    settings = {"carry": True, "think": None}
+    replies = call("note", thought=OWN), call("note", thought=OWN, kit_thought=WHY)
+    noting, noted = note_taker(*replies, **settings)
+    assert list(noting.shown[0].parameters["properties"]) == ["kit_thought", "thought"]
+    waiting = noting.run("go", transcript=path)
+    assert "'kit_thought'" in results(waiting)[0].content
+    assert noted == []
+
+    later, noted = note_taker(*replies, **settings)
+    outcome = later.resume(path, verdict=waiting.question.yes())
+    assert noted == [OWN]
+    assert [(a.thought, a.how) for a in outcome.actions] == [(WHY, "carried")]

@@ -186,7 +186,7 @@ def test_a_try_that_did_nothing_leaves_the_doubt_about_the_try_before_it():
 
 def test_of_two_equal_calls_in_one_reply_the_second_is_a_repeat_while_the_first_is_in_doubt():
     for failure, booked in ((BROKEN, ["A"]), (None, ["A", "A"])):
-        shop = Shop(failure)
+        shop = Shop(failure, repeats=True)
         shop.agent((PAY, PAY), "So.").run("Pay A, twice.")
         assert shop.booked == booked
 

@@ -28,7 +28,7 @@ from think_agent.testing import call, think
 from think_agent.tools import MAY_HAVE_HAPPENED
 
 
-@tool
+@tool(repeats=True)
 def work(n: int = 0) -> str:
     """Fail, but for n=0."""
     if n:
@@ -131,7 +131,7 @@ def look(item: str) -> str:
 
 
 ONE_WAY, OTHER_WAY = call("add", a=1, b=2), call("add", b=2, a=1)
-TEA, MILK = call("look", item="tea"), call("look", item="milk")
+TEA, MILK, RICE = (call("look", item=item) for item in ("tea", "milk", "rice"))
 REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
     "to the end": ([WORK] * 9, "gave_up", 4, 1),
     "new thoughts, another order": ([(HM, ONE_WAY), (HM, OTHER_WAY)] * 3, "gave_up", 4, 1),
@@ -140,7 +140,10 @@ REPEATS = {  # replies: exit, actions, and how often a repeat was pointed out
     "two of them": ([*[WORK] * 3, *[ONE_WAY] * 3, "I see."], "silence", 6, 2),
     "thoughts after the hint": ([*[WORK] * 3, HM, HM, "I see."], "silence", 3, 1),
     "it reads in a row": ([*[TEA] * 3, "I see."], "silence", 3, 1),
-    "it reads two things in turn": ([TEA, MILK, TEA, MILK, TEA, "I see."], "silence", 5, 0),
+    "it reads two things in turn": ([TEA, MILK, TEA, MILK, TEA, "I see."], "silence", 5, 1),
+    "it goes on reading them in turn": ([TEA, MILK] * 4, "gave_up", 7, 2),
+    "it reads three in turn": ([TEA, MILK, RICE] * 4, "gave_up", 10, 3),
+    "two in turn, and a change": ([TEA, MILK, TEA, WORK, MILK, TEA, "I see."], "silence", 6, 0),
     "it reads again after an action": ([TEA, WORK, TEA, WORK, TEA, "I see."], "silence", 5, 0),
     "it reads between its actions": ([WORK, TEA, WORK, TEA, WORK, "I see."], "silence", 5, 1),
 }

@@ -27,7 +27,7 @@ from think_agent import (
     connect,
 )
 from think_agent.probe.asking import observe
-from think_agent.probe.report import BEHIND, QUESTIONS, ROWS, Row, Seen, judge, recommend
+from think_agent.probe.report import FEATURES, PROMPT, QUESTIONS, Row, Seen, judge, recommend
 
 DATA = Path(__file__).parents[1] / "data"
 USED = Usage(20, 5)
@@ -143,6 +143,8 @@ def test_a_capable_model_gets_yes_in_every_row_through_every_adapter(provider):
     expected = {"forcing while thinking": "unknown (the model showed no native thinking)"}
     if provider == "ollama":
         expected["required"] = UNSENT
+    else:
+        expected[BEHIND] = f"unknown ({UNSEEN_PROMPT})"
     assert not_done == expected
     assert (recommend(rows).force, recommend(rows).dialect) == ("first", "native")
 
@@ -151,7 +153,7 @@ def test_json_prints_one_object():
     with serve(Chat(), able) as server:
         done = probe(server, "openai:m", "--json")
     printed = json.loads(done.stdout)
-    assert [row["name"] for row in printed["rows"]] == list(ROWS)
+    assert [row["code"] for row in printed["rows"]] == [feature.code for feature in FEATURES]
     assert printed["recommended"]["dialect"] == "native"
     assert (printed["provider"], printed["model"]) == ("openai", "m")
 
@@ -174,8 +176,9 @@ def test_an_error_is_the_text_of_its_rows_and_the_other_questions_are_asked(fail
         return able(request)
 
     rows = judge(observe(ScriptedModel(brain)))
+    asked = {feature.code: feature.question for feature in FEATURES}
     for row in rows:
-        if ROWS[row.name] == failing:
+        if asked[row.code] == failing:
             assert row.text == "error (no such thing here)"
         else:
             assert row.result in ("yes", "unknown")
@@ -224,8 +227,9 @@ FOUND = called(replace(weather("Oslo"), recovered=True))
 ONE = called(weather("Oslo"))
 REASONED = replace(GOOD["named"].reply, usage=Usage(9, 9, 0, 4))
 CALLED, SPOKE = "silently ignored (it called weather)", "silently ignored (it answered in words)"
-HIDDEN = "its template hides them there; native tool calling goes blind"
-UNCOUNTED = "this server does not count whole prompts"
+HIDDEN = "its template hides the tools there; native tool calling goes blind"
+UNSEEN_PROMPT = "this server does not show its prompts"
+BEHIND = "tools shown behind a result"
 AT_LIMIT = "no (the reply reached its token limit first)"
 UNSEEN = "no (the first line of about 5,000 tokens was not repeated)"
 
@@ -254,9 +258,10 @@ UNSEEN = "no (the first line of about 5,000 tokens was not repeated)"
         ("usage reported", "plain", GUESSED, "no"),
         ("empty content in history", "empty", spoken(""), "no (an empty reply)"),
         ("start of a long message seen", "long", spoken("Which password?"), UNSEEN),
-        (BEHIND, "behind", GOOD["bare"], f"no ({HIDDEN})"),
-        (BEHIND, "bare", Seen(error="not now"), f"unknown ({UNCOUNTED})"),
-        (BEHIND, "bare", Seen(GUESSED), f"unknown ({UNCOUNTED})"),
+        (BEHIND, PROMPT, Seen(prompt="a kestrel and a heron"), f"no ({HIDDEN})"),
+        (BEHIND, PROMPT, Seen(prompt="kestrel heron receipt"), "yes"),
+        (BEHIND, PROMPT, Seen(error="not now"), "error (not now)"),
+        (BEHIND, PROMPT, Seen(), f"unknown ({UNSEEN_PROMPT})"),
     ],
 )
 def test_rows_by_values(row, question, reply, text):
@@ -278,11 +283,6 @@ def test_rows_by_values(row, question, reply, text):
     ],
 )
 def test_the_recommendation_by_values(calls, forcing, schemas, shown, force, dialect):
-    results = {
-        "tool call": calls,
-        "named forcing": forcing,
-        "structured output": schemas,
-        BEHIND: shown,
-    }
-    advice = recommend([Row(name, result) for name, result in results.items()])
+    results = {"calls": calls, "named": forcing, "schema": schemas, "behind": shown}
+    advice = recommend([Row(code, code, result) for code, result in results.items()])
     assert (advice.force, advice.dialect) == (force, dialect)

@@ -10,6 +10,7 @@ from tests.support.providers import (
     ASK,
     HELLO,
     KEY,
+    SPEAKS,
     every_provider,
     every_way,
     failure,
@@ -19,6 +20,7 @@ from tests.support.providers import (
 )
 from think_agent import THINK, Assistant, BadRequest, Request, User, connect
 from think_agent.providers.reasoning import GEMINI, OPENAI, check_reasoning
+from think_agent.providers.successors import describe_end
 
 LEVELS = ("off", "low", "medium", "high")
 
@@ -65,6 +67,9 @@ def test_a_setting_that_is_not_taken_is_an_error_of_one_line(spec, options, word
         (OPENAI, "gpt-6-astra", LEVELS[1:]),
         (OPENAI, "gpt-6.1-sol", LEVELS[1:]),
         (OPENAI, "gpt-6.1-terra", LEVELS),
+        (OPENAI, "gpt-6.2-sol", LEVELS[1:]),
+        (OPENAI, "gpt-6.2-astra", LEVELS[1:]),
+        (OPENAI, "gpt-6-rosalind", LEVELS),
         (OPENAI, "gpt-5.5-pro", ("medium", "high")),
         (OPENAI, "gpt-5.2-chat-latest", ("medium",)),
         (OPENAI, "gpt-5-pro", ("high",)),
@@ -108,6 +113,47 @@ def test_connect_refuses_reasoning_that_the_model_is_known_to_refuse(spec, reaso
 
 def test_the_table_is_for_the_official_host_alone():
     connect("openai:gpt-4o", base_url="http://127.0.0.1:1/v1", reasoning="low")
+
+
+# Models that were shut down.
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("gpt-4o", "ends gpt-4o on 2027-01-14 and names gpt-6-luna as its successor"),
+        ("gpt-4o-2024-11-20", "names gpt-6-luna"),
+        ("ft:gpt-4o-2024-08-06:acme::abc", "names gpt-6-luna"),
+        ("openai/gpt-5-mini", "names gpt-6.1-terra"),
+        ("models/gemini-2.5-pro", "names gemini-3.8-flash"),
+        ("claude-sonnet-4-20250514", "names claude-sonnet-4-6"),
+        ("claude-opus-4-5-20251101", "on 2027-01-22 and names claude-opus-5-5"),
+        ("claude-sonnet-4-5", "ends claude-sonnet-4-5 on 2026-11-30"),
+    ],
+)
+def test_the_end_of_a_model_and_its_successor(model, words):
+    assert words in describe_end(model)
+
+
+@pytest.mark.parametrize("model", ["gpt-6-luna", "gpt-4o-of-tomorrow", "claude-haiku-5-5", "x"])
+def test_other_models_have_no_end(model):
+    assert describe_end(model) == ""
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "successor"),
+    [
+        ("openai-chat", "gpt-4o", "gpt-6-luna"),
+        ("openai-responses", "gpt-5", "gpt-6.1-sol"),
+        ("anthropic", "claude-opus-4-5", "claude-opus-5-5"),
+        ("gemini", "gemini-2.5-flash", "gemini-3.5-flash-lite"),
+    ],
+)
+def test_a_model_that_is_not_found_names_its_successor(provider, model, successor):
+    with talking(provider) as (server, _):
+        gone = bare(model_of(provider, server, model))
+        server.canned = [Reply(404, {"error": {"message": f"The model {model} does not exist"}})]
+        assert f"names {successor} as its successor" in str(failure(gone))
 
 
 # Reasoning, asked of Anthropic.
@@ -271,9 +317,9 @@ def test_a_server_that_takes_no_strict_schemas_is_asked_without(
     begun = Request([User("Hi"), Assistant("So?"), User("Yes.")], [THINK])
     with talking(provider, strict=True) as (server, model):
         server.canned = [Reply(400, {"error": {"message": complaint}})]
-        with pytest.warns(UserWarning, match="strict schemas are left out"):
-            assert ASK[way](model, begun).text == "Hello."
-        ASK[way](model, begun)
+        replies = [ASK[way](model, begun) for _ in range(2)]
+        assert [reply.text for reply in replies] == ["Hello."] * 2
+        assert ["does not take strict" in reply.notice for reply in replies] == [True, False]
         assert [is_strict in str(body) for body in server.requests] == [True, False, False]
 
 
@@ -290,3 +336,12 @@ def test_what_one_host_wrote_is_not_sent_to_another(provider):
     native = Request([User("Hi"), reply, User("So?")])
     plain = Request([User("Hi"), replace(reply, native=None), User("So?")])
     assert elsewhere.to_wire(native) == model.to_wire(plain)
+
+
+@every_provider
+def test_a_warning_about_a_key_names_the_line_that_connects(provider, monkeypatch):
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OLLAMA_API_KEY"):
+        monkeypatch.setenv(variable, "a-key-of-the-environment")
+    with pytest.warns(UserWarning, match="is not sent over plain http") as caught:
+        connect(SPEAKS[provider][1], base_url="http://models.example")
+    assert {warning.filename for warning in caught} == {__file__}

@@ -18,6 +18,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
+from ollama._client import _parse_host
 
 from tests.servers import ProviderServer, Reply, bare, serve
 from tests.support.combined import combined
@@ -47,7 +48,13 @@ from think_agent import (
     tool,
 )
 from think_agent.providers import transport
-from think_agent.providers.address import checked_url, is_exposed, shown_address
+from think_agent.providers.address import (
+    checked_url,
+    is_exposed,
+    is_silent,
+    ollama_address,
+    shown_address,
+)
 
 LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
 
@@ -106,7 +113,8 @@ def test_a_reply_under_way_is_cut_at_the_deadline(slow):
             reply = ASK[way](model, replace(HELLO, deadline=time.monotonic() + 3))
         assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
         assert LONG.text.startswith(reply.text)
-        assert bool(reply.text) == ("stream" in way)
+        is_stream = "stream" in way or provider == "ollama"
+        assert bool(reply.text) == is_stream
         assert reply.usage.input_tokens > 0  # it was read, and is paid
         assert reply.usage.estimated
 
@@ -393,6 +401,38 @@ def test_only_scheme_host_and_port_of_an_address_are_shown(address, shown):
 def test_an_address_without_a_scheme_is_one_of_plain_http():
     assert checked_url("localhost:11434/v1", "ollama") == "http://localhost:11434/v1"
     assert checked_url("https://host/v1", "ollama") == "https://host/v1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "1.2.3.4",
+        ":56789",
+        "1.2.3.4:56789",
+        "example.com",
+        "example.com:56789/path/",
+        "example.com/",
+        "[0001:002:003:0004::1]",
+        "[::1]:56789/path",
+        "localhost",
+    ],
+)
+def test_an_address_of_ollama_is_read_as_its_sdk_reads_it(given, monkeypatch):
+    assert ollama_address(given) == _parse_host(given)
+    monkeypatch.setenv("OLLAMA_HOST", given)
+    assert ollama_address(None) == _parse_host(given)
+
+
+def test_a_port_where_nobody_listens_is_silent():
+    with serve(SPEAKS["ollama"][0](), lambda _: LONG) as server:
+        assert not is_silent(server.url)
+    assert is_silent(server.url)
+
+
+@pytest.mark.parametrize("url", ["http://models.example:11434", "https://127.0.0.1:9"])
+def test_another_machine_is_not_asked(url):
+    """There may be a proxy before it."""
+    assert not is_silent(url)
 
 
 @pytest.mark.parametrize(

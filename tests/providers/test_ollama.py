@@ -15,7 +15,7 @@ from demos.refund.offline import reply as by_the_policy
 from demos.refund.session import speak
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
-from tests.servers.ollama import TEMPLATES, OllamaServer
+from tests.servers.ollama import TEMPLATES, OllamaServer, Template
 from tests.support.ollama import recorded
 from tests.support.providers import (
     ASK,
@@ -26,9 +26,11 @@ from tests.support.providers import (
     every_way,
     failure,
     says,
+    streamed_ways,
 )
 from think_agent import (
     THINK,
+    Agent,
     Assistant,
     AuthError,
     BadRequest,
@@ -48,6 +50,7 @@ from think_agent import (
 from think_agent.cli.choosing import named_model
 from think_agent.dialects import in_dialect
 from think_agent.errors import ToolsUnsupported
+from think_agent.messages import Json
 from think_agent.providers.ollama import Fold, Ollama
 from think_agent.wire.forms import form_of
 from think_agent.wire.ollama import from_wire
@@ -139,7 +142,7 @@ def test_where_a_form_was_ignored_the_closing_call_leaves_the_tools_out(server):
 def test_a_server_that_refuses_a_grammar_is_asked_without_one_from_then_on(choice, server):
     model = model_at(server)
     for error in recorded("format")["refused"]:
-        model.refused.pop("form", None)
+        model.left_out.clear()
         server.requests.clear()
         server.canned = [Reply(error["status"], error["body"])]
         for _ in range(2):
@@ -194,7 +197,7 @@ def test_a_form_changes_nothing_else_of_a_run(way, options, settings, think):
     else:
         assert "<think>" not in outcome.answer
         assert last.thinking == "Hm.\n\nAll is done."
-    # To switch it for one call would change the prompt.
+    # To switch it for one call would change the prompt: this server shows no difference.
     assert [body.get("think") for body in bodies] == [think] * outcome.model_calls
     assert all("tools" in body for body in bodies)
 
@@ -243,6 +246,166 @@ def test_the_window_stays_the_same_for_a_run(way):
         protocol.loaded = {"qwen3:4b": 65536}
         ASK[way](model, HELLO)
     assert [body["options"]["num_ctx"] for body in server.requests] == [32768, 32768]
+
+
+@pytest.mark.parametrize("renders", [True, False])
+def test_nothing_of_a_prompt_is_dropped(renders):
+    """In every request, that for the rendered prompt included: another `shift` loads the model
+    anew.
+    """
+    bodies = []
+
+    class Watched(OllamaServer):
+        def other(self, method, path, body):
+            if path == "/api/chat":
+                bodies.append(body)
+            return super().other(method, path, body)
+
+    with serve(Watched(renders=renders), says("Hi.")) as server:
+        model = connect("ollama:m", base_url=server.url)
+        Agent(model, [order]).run("Where is ORD-1?")
+    assert len(bodies) > 2
+    assert {(body["shift"], body["truncate"]) for body in bodies} == {(False, False)}
+
+
+def done(reason: str, tokens: int, **more: Any) -> Json:
+    """The last line of a reply."""
+    end = {"done": True, "done_reason": reason, "prompt_eval_count": 9, "eval_count": tokens}
+    return {"message": {"content": "Hm."}, **end, **more}
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("tokens", "cause"),
+    [
+        (50, "the reply reached its bound of 50 tokens (max_output_tokens)"),
+        (
+            49,
+            r"the context window is full (2,048 tokens, by num_ctx): raise num_ctx, or show fewer",
+        ),
+    ],
+)
+def test_a_full_window_is_told_from_a_full_reply(tokens, cause, way, server):
+    server.canned = [lines(done("length", tokens))]
+    model = model_at(server, num_ctx=2048, settings=Settings(max_output_tokens=50))
+    reply = ASK[way](model, HELLO)
+    assert reply.stop_reason == "max_tokens"
+    assert cause in reply.cause
+
+
+def test_a_full_window_is_the_cause_of_a_run_that_is_cut(server):
+    server.canned = [lines(done("length", 3))]
+    outcome = Agent(model_at(server), [order], force="never").run("Where is ORD-1?")
+    assert outcome.exit == "truncated"
+    assert "the context window is full" in outcome.cause
+
+
+@pytest.mark.parametrize(
+    ("loaded", "notices"),
+    [({"qwen3:4b": 4096}, 1), ({"qwen3:4b": 16384}, 0), ({"qwen3:4b": 40960}, 0), ({}, 0)],
+)
+def test_a_model_that_another_client_has_loaded_with_less_is_reported(loaded, notices):
+    with serve(OllamaServer(loaded=loaded), says("Hi.")) as server:
+        model = model_at(server)
+        replies = [model.complete(HELLO) for _ in range(2)]
+    assert "".join(reply.notice for reply in replies).count("a window of 4,096 tokens") == notices
+
+
+@every_way
+def test_a_model_that_is_loaded_again_and_again_is_reported_once(way, server):
+    """As another client with another `num_ctx` makes the server do."""
+    loads = [3_000_000_000, 1_000_000, 2_000_000_000, 2_000_000_000]  # nanoseconds
+    server.canned = [lines(done("stop", 1, load_duration=load)) for load in loads]
+    model = model_at(server)
+    notices = [ASK[way](model, HELLO).notice for _ in loads]
+    assert [bool(notice) for notice in notices] == [False, False, True, False]
+    assert "loaded qwen3:4b again (2.0 s)" in notices[2]
+
+
+# A reply is read from a stream, watched or not.
+
+
+@every_way
+def test_every_reply_is_asked_for_as_a_stream(way, server):
+    """So `timeout` bounds the silence, and not the length of a reply."""
+    ASK[way](model_at(server), HELLO)
+    assert [body["stream"] for body in server.requests] == [True]
+
+
+@pytest.mark.parametrize("way", ["plain", "async"])
+@pytest.mark.parametrize("broken", [{}, {"content-length": "99999"}], ids=["ends", "breaks"])
+def test_a_stream_that_nobody_watched_is_asked_for_again(broken, way, server, monkeypatch):
+    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    half = json.dumps({"message": {"content": "Half"}, "done": False}).encode() + b"\n"
+    server.canned = [Reply(chunks=[half], headers=broken)] * 2
+    assert ASK[way](model_at(server), HELLO).text == "Hi there."
+    assert len(server.requests) == 3
+
+
+@every_way
+def test_a_server_that_sends_no_stream_is_read_all_the_same(way, server):
+    server.canned = [Reply(body=done("stop", 3))]
+    assert ASK[way](model_at(server), HELLO).text == "Hm."
+
+
+# A model that reasons by itself.
+
+
+def forced_bodies(template: Template, messages: list[Any], **options: Any) -> list[Json]:
+    """The bodies of two requests that force a thought."""
+    request = replace(WITH_TOOLS, messages=messages, tool_choice=Force("think"))
+    with serve(OllamaServer(template=template), says("Hm.")) as server:
+        model = model_at(server, **options)
+        for way in ("plain", "async streamed"):
+            ASK[way](model, request)
+        model.complete(replace(request, tool_choice="none"))
+        return server.requests
+
+
+ASKED = [User("Where is ORD-1?")]
+BEHIND = [*ASKED, Assistant(tool_calls=(ToolCall("a", "think", {"thought": "x"}),)), *THOUGHT_OF]
+AT_END = Template(thinks="end")
+
+
+@pytest.mark.parametrize(
+    ("template", "messages", "options", "think"),
+    [
+        (AT_END, ASKED, {}, False),
+        (AT_END, BEHIND, {}, False),
+        (Template(thinks="system"), ASKED, {}, None),  # the whole prompt would be read anew
+        (Template(), ASKED, {}, None),  # it makes no difference
+        (AT_END, ASKED, {"settings": Settings(reasoning="high")}, "high"),  # as the user set it
+        (AT_END, ASKED, {"think": "max"}, "max"),
+        (AT_END, ASKED, {"format": False}, None),  # nothing is forced
+    ],
+)
+def test_a_forced_thought_is_asked_without_reasoning_where_only_the_end_changes(
+    template, messages, options, think
+):
+    bodies = forced_bodies(template, messages, **options)
+    assert [body.get("think") for body in bodies[:2]] == [think, think]
+
+
+def test_reasoning_is_left_out_of_a_forced_thought_alone():
+    assert "think" not in forced_bodies(AT_END, ASKED)[2]
+
+
+def test_a_model_that_does_not_reason_is_not_asked_about_it():
+    protocol = OllamaServer(template=AT_END, capabilities=("completion", "tools"))
+    with serve(protocol, says("Hm.")) as server:
+        model_at(server).complete(replace(WITH_TOOLS, tool_choice=Force("think")))
+    assert "think" not in server.requests[0]
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("thought", "is_cut"), [("x" * 400, True), ("x" * 399 + ".", False), ("x" * 399, False)]
+)
+def test_a_forced_thought_that_was_cut_at_its_length_says_so(thought, is_cut, way, server):
+    text = json.dumps({"thought": thought})
+    server.canned = [lines({**done("stop", 90), "message": {"content": text}})]
+    reply = ASK[way](model_at(server), replace(WITH_TOOLS, tool_choice=Force("think")))
+    assert ("was cut at 400 characters" in reply.notice) == is_cut
 
 
 # Where the server is.
@@ -422,6 +585,18 @@ def test_what_was_read_from_the_cache_is_counted():
     assert usage.cached_tokens == body["prompt_eval_cached_count"] > 0
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(5, "m0, m1, m2, m3, m4"), (6, "m0, m1, m2, m3, m4 and 1 more"), (40, "m4 and 35 more")],
+)
+def test_a_model_that_is_not_found_names_five_others(number, said):
+    names = [f"m{number}" for number in range(number)]
+    with serve(OllamaServer(models=names), says("ok")) as server:
+        error = failure(model_at(server))
+    assert type(error) is ModelNotFound
+    assert str(error).endswith(said)
+
+
 def test_check_says_what_is_wrong(server):
     model_at(server).check()
     with (
@@ -464,9 +639,9 @@ def test_error_answers(status, body, kind, retryable, says, way, server):
     assert says in str(error)
 
 
-@every_way
+@streamed_ways
 def test_a_reply_that_is_not_done_is_unfinished(way, server):
-    """As the server ends one when the model repeats itself: HTTP 200, `"done": false`."""
+    """As 0.33 ended one when the model repeated itself: HTTP 200, `"done": false`."""
     server.canned = [lines({"message": {"content": "two two"}, "done": False})]
     reply = ASK[way](model_at(server), WITH_TOOLS)
     assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
@@ -514,6 +689,7 @@ def test_a_short_key_is_no_secret(server):
 CAN = {
     "qwen3.5:4b": ("completion", "tools", "thinking"),
     "llama3.2:3b": ("completion", "tools"),
+    "gpt-oss:20b": ("completion", "tools"),
     "gemma3:4b": ("completion", "vision"),
     "nomic-embed-text:latest": ("embedding",),
     "gpt-oss:120b-cloud": ("completion", "tools"),
@@ -526,7 +702,9 @@ OTHERS = ["gemma3:4b", "nomic-embed-text:latest", "gpt-oss:120b-cloud"]
     [
         (["gemma3:4b", "llama3.2:3b", "qwen3.5:4b"], None, "ollama:qwen3.5:4b", []),
         (["gemma3:4b", "llama3.2:3b"], None, "ollama:llama3.2:3b",
-         ["qwen3.5:4b is not installed: taking llama3.2:3b, which is."]),
+         ["qwen3.5:4b is not installed: taking llama3.2:3b, the only one here that can call"]),
+        (["gemma3:4b", "llama3.2:3b", "gpt-oss:20b"], None, "ollama:llama3.2:3b",
+         ["taking llama3.2:3b, the latest of 2 here that can call tools."]),
         (OTHERS, None, "offline:stand-in",
          ["installed here, and able to call tools: none", "stand-in"]),
         ([], None, "offline:stand-in",

@@ -4,14 +4,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.servers import Reply
 from tests.support.providers import ASK, HELLO, every_provider, every_way, talking
-from think_agent import Agent, Notice
+from think_agent import Agent, Model, Notice
 from think_agent.dialects.text_calls import recovered
 from think_agent.providers import provider
 from think_agent.providers.pace import Pace
@@ -47,11 +50,72 @@ def passing(monkeypatch) -> Time:
 
 def test_places_are_as_far_apart_as_the_limit_says(passing):
     pace = Pace(6)
-    assert [pace.reserve() for _ in range(3)] == [0, 10, 20]
+    assert waits(pace, 3) == [0, 10, 20]
     passing.now += 25  # nobody waits for a place that has gone by
-    assert [pace.reserve() for _ in range(2)] == [5, 15]
+    assert waits(pace, 2) == [5, 15]
     passing.now += 1000
-    assert [pace.reserve() for _ in range(2)] == [0, 10]
+    assert waits(pace, 2) == [0, 10]
+
+
+@dataclass
+class Case:
+    """Five requests take places that are 10 s apart. Then some are not sent."""
+
+    name: str
+    given_back: list[int]
+    now: float
+    waits: list[float]
+
+
+CASES = [
+    Case("none", [], 0, [50, 60]),
+    Case("one in the middle", [2], 0, [20, 50]),
+    Case("the last", [4], 0, [40, 50]),
+    Case("the last two, the later first", [4, 3], 0, [30, 40]),
+    Case("the last two, the earlier first", [3, 4], 0, [30, 40]),
+    Case("all but the first", [1, 2, 3, 4], 0, [10, 20, 30]),
+    Case("all but the first, and time goes by", [1, 2, 3, 4], 35, [0, 10, 20]),
+    Case("one that has gone by, with no room left", [1], 12, [38, 48]),
+    Case("two that have gone by, with room left", [1, 2], 15, [0, 35]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_place_that_is_given_back_is_taken_again(passing, case):
+    pace = Pace(6)
+    places = [pace.reserve()[0] for _ in range(5)]
+    for number in case.given_back:
+        pace.give_back(places[number])
+    passing.now += case.now
+    assert waits(pace, len(case.waits)) == case.waits
+
+
+@given(
+    steps=st.lists(st.tuples(st.floats(0, 30), st.integers(0, 9), st.floats(0, 5)), max_size=40),
+    per_minute=st.sampled_from([1, 6, 7, 60, 1000]),
+)
+def test_requests_that_are_sent_are_never_too_close(steps, per_minute):
+    """Whoever gives a place back, and whenever."""
+    passing = Time()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("think_agent.providers.pace.monotonic", passing.clock)
+        pace = Pace(per_minute)
+        taken: list[float] = []
+        for pause, number, after in steps:
+            passing.now += pause
+            place, wait = pace.reserve(after)
+            assert wait >= after - 1e-9
+            taken.append(place)
+            taken.sort()
+            if number < len(taken) and taken[number] > passing.now:
+                pace.give_back(taken.pop(number))
+    gaps = [later - place for place, later in pairwise(taken)]
+    assert min(gaps, default=60) > 60 / per_minute - 1e-9
+
+
+def waits(pace: Pace, count: int) -> list[float]:
+    """The waits of so many requests, one after another."""
+    return [pace.reserve()[1] for _ in range(count)]
 
 
 @pytest.mark.usefixtures("passing")
@@ -62,7 +126,7 @@ def test_threads_share_the_places():
 
     def take() -> None:
         begin.wait()
-        places.extend([pace.reserve() for _ in range(25)])
+        places.extend(waits(pace, 25))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -115,6 +179,67 @@ def test_ctrl_c_ends_the_wait(passing, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.complete(HELLO)
         assert len(server.requests) == 1
+
+
+def broken_off(way: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask, and break the wait off."""
+
+    class Stop(BaseException):
+        pass
+
+    def sleep(seconds: float) -> None:
+        raise Stop
+
+    async def asleep(seconds: float) -> None:
+        raise asyncio.CancelledError
+
+    waits = SimpleNamespace(sleep=asleep, to_thread=provider.asyncio.to_thread)
+    with monkeypatch.context() as patch:
+        patch.setattr(provider, "time", SimpleNamespace(sleep=sleep))
+        patch.setattr(provider, "asyncio", waits)
+        with pytest.raises((Stop, asyncio.CancelledError)):
+            ASK[way](model, HELLO)
+
+
+@every_way
+def test_a_wait_that_is_broken_off_takes_no_place(way, passing, monkeypatch):
+    with talking("anthropic", per_minute=20) as (server, model):
+        ASK[way](model, HELLO)
+        for _ in range(10):
+            broken_off(way, model, monkeypatch)
+        ASK[way](model, HELLO)
+        assert (passing.sleeps, len(server.requests)) == ([3], 2)
+
+
+@every_way
+def test_a_wait_that_the_deadline_ends_takes_no_place(way, passing):
+    with talking("anthropic", per_minute=20) as (server, model):
+        ASK[way](model, HELLO)
+        for _ in range(10):
+            cut = ASK[way](model, replace(HELLO, deadline=time.monotonic() - 1))
+            assert cut.cause == "deadline"
+        ASK[way](model, HELLO)
+        assert (passing.sleeps, len(server.requests)) == ([3], 2)
+
+
+def test_a_stream_that_is_closed_before_it_waits_takes_no_place(passing):
+    """A watcher may leave at the notice."""
+    with talking("anthropic", per_minute=20) as (_, model):
+        model.complete(HELLO)
+        for _ in range(10):
+            stream = model.stream(HELLO)
+            assert isinstance(next(stream), Notice)
+            stream.close()
+        model.complete(HELLO)
+        assert passing.sleeps == [3]
+
+
+def test_a_wait_between_two_tries_is_not_said_to_be_the_pace(passing):
+    with talking("anthropic", per_minute=600) as (server, model):
+        server.canned = [Reply(503, {"error": {}}, headers={"retry-after": "5"})]
+        events = list(model.stream(HELLO))
+        assert [event for event in events if isinstance(event, Notice)] == []
+        assert passing.sleeps == [5]
 
 
 async def astreamed(agent: Agent, told: Callable[[object], None]) -> None:

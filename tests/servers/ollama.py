@@ -21,7 +21,7 @@ from think_agent.messages import THINK_NAME, ToolChoice, to_json
 
 ALL = ("completion", "tools", "thinking")
 FIELDS = {"model", "messages", "tools", "stream", "format", "options", "think", "keep_alive"}
-FIELDS |= {"truncate", "_debug_render_only"}
+FIELDS |= {"truncate", "shift", "_debug_render_only"}
 TEXT = {"type": "string"}
 MESSAGE_FIELDS = {
     "user": {"role", "content"},
@@ -43,6 +43,9 @@ class Template:
     hides_calls: bool = False  # always
     one_call: bool = False  # in a message
     nine: bool = False  # letters and digits in an id
+    thinks: str = (
+        ""  # where a prompt says whether to think: at its "end", or in the "system" prompt
+    )
 
     def shown(self, request: Request) -> Request:
         """What the model gets to see."""
@@ -95,7 +98,7 @@ class OllamaServer(Protocol):
     """`capabilities`: what `/api/show` says of a model, of all or by the model's name; None: there
     is no such endpoint. `template`: None shows everything and counts nothing. `made`: the window
     of the Modelfile; `longest`: that of the model; `loaded`: the models that `/api/ps` lists, with
-    their windows. `shown`: the models that `/api/show` was asked for.
+    their windows, on the CPU, or `on_gpu`. `shown`: the models that `/api/show` was asked for.
     """
 
     stream_type = "application/x-ndjson"
@@ -115,6 +118,7 @@ class OllamaServer(Protocol):
     made: int | None = None
     longest: int = 262144
     loaded: dict[str, int] = field(default_factory=dict)
+    on_gpu: bool = False
     renders: bool = True
     shown: list[str] = field(default_factory=list)
 
@@ -135,7 +139,11 @@ class OllamaServer(Protocol):
             case "GET", "/api/tags":
                 return Reply(body={"models": [{"model": name} for name in self.models or ()]})
             case "GET", "/api/ps":
-                loaded = [{"model": m, "context_length": n} for m, n in self.loaded.items()]
+                size = 5_000_000_000 * self.on_gpu
+                loaded = [
+                    {"model": model, "context_length": window, "size_vram": size}
+                    for model, window in self.loaded.items()
+                ]
                 return Reply(body={"models": loaded})
             case "POST", "/api/show":
                 return self.about(body["model"])
@@ -168,7 +176,11 @@ class OllamaServer(Protocol):
             return self.refusal(str(error))
         messages = [to_json(message) for message in shown.messages]
         tools = [(tool.name, tool.description) for tool in shown.tools]
-        prompt = json.dumps([shown.system, tools, messages])
+        asked = {"system": "", "end": ""}
+        if self.template and self.template.thinks:
+            asked[self.template.thinks] = "no thinking" if body.get("think") is False else "think"
+        system = shown.system + asked["system"]
+        prompt = json.dumps([system, tools, messages]) + asked["end"]
         message = {"role": "", "content": ""}
         debug = {"rendered_template": prompt}
         return Reply(body={**_head(body), "message": message, "done": False, "_debug_info": debug})
@@ -183,6 +195,7 @@ class OllamaServer(Protocol):
         check(thinks, f'"{name}" does not support thinking')
         check(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
         check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
+        check(body.get("shift") is False, "the head of a prompt may be dropped")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
         tools = tuple(_tool(tool) for tool in body.get("tools") or ())

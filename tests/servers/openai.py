@@ -108,10 +108,11 @@ class OpenAIProtocol(Protocol):
 
 def check_strict(schema: Json) -> None:
     """Refuse a schema that strict mode refuses."""
+    where = "Invalid schema for response_format 'answer': In context=(), "
     closed = schema.get("additionalProperties") is False
-    check(closed, "Invalid schema: 'additionalProperties' is required and to be false.")
+    check(closed, f"{where}'additionalProperties' is required to be supplied and to be false.")
     all_required = set(schema.get("required", ())) == set(schema.get("properties", {}))
-    check(all_required, "Invalid schema: 'required' must list every key in properties.")
+    check(all_required, f"{where}'required' is required to include every key in properties.")
 
 
 def usage(reply: Assistant, input: str, output: str) -> Json:

@@ -88,7 +88,7 @@ def is_stop(message: Message) -> bool:
 def says_continue(call: ToolCall) -> bool | None:
     """The exit signal: a bool, or text in any case. None: it cannot be read."""
     text = str(argument(call, "should_continue")).strip().lower()
-    return {"true": True, "false": False}.get(text)
+    return {"true": True, "false": False, "cannot": "cannot"}.get(text)
 
 
 def argument(call: ToolCall, name: str) -> Any:
@@ -639,6 +639,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "reply_to": turn.question,
         "signal": turn.signal,
         "refused": any(made.refused for made in turn.calls),
+        "is_answered": isinstance(turn.last, ToolResult) and not turn.open,
         "says_done": turn.says_done,
         "is_closing_reply": turn.is_closing,
         "asks_to_close": turn.asks_to_close,
@@ -691,8 +692,10 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "thought_required": thinking_last[-1:] != [True],
         "repeats": (
             what(did[-1]) if did else ("", "", ""),
-            in_a_row([what(action) == what(did[-1]) for action in did]),
-            Counter(map(what, did)),
+            {
+                what(one): [n for n, other in enumerate(did) if what(other) == what(one)]
+                for one in did
+            },
             turn.pointed_out,
         ),
     }

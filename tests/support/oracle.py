@@ -705,6 +705,7 @@ def lawful_refusals(before: Before, made: Made) -> set[str]:
         "text": is_text(before, made) and not made.verdicts,
         "limit": bool(reached_limit(before, more_seconds=1)),
         "failed": rules.fail_fast and any(other.failed for other in before.calls),
+        "repeat": has_just_succeeded(before, made),
     }
     return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
 
@@ -834,6 +835,33 @@ def calls_it_new(notes: Sequence[Message]) -> bool:
     return bool(notes) and isinstance(notes[-1], Verdict) and notes[-1].new
 
 
+def has_just_succeeded(before: Before, call: Made) -> bool:
+    """Has the same call by a tool that changes something succeeded in this reply?"""
+    kind = before.rules.tools.get(call.call.name)
+    if kind is None or not kind.changes:
+        return False
+    n = what_it_gets(before, call)
+    for other in before.calls:
+        is_same = other.call.name == call.call.name and what_it_gets(before, other) == n
+        if is_same and other.ran and not other.failed:
+            return True
+    return False
+
+
+def nothing_is_done_twice_in_one_reply(before: Before, message: Message) -> Complaints:
+    """§5.5: the model has not read the first result yet."""
+    made = begins(before, message)
+    if made and isinstance(message, Started) and has_just_succeeded(before, made):
+        yield "the same call has succeeded in this reply, and it runs again"
+
+
+def nothing_runs_against_a_no(before: Before, message: Message) -> Complaints:
+    """§5.7: a no is always taken."""
+    made = begins(before, message)
+    if made and made.decision in ("no", "quit"):
+        yield f"it runs, and a person said {made.decision}"
+
+
 def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
     """§5.5: a call in doubt is started again only after a yes, or in the same turn with a key."""
     made = begins(before, message)
@@ -947,6 +975,8 @@ RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
     a_result_says_with_what_it_ran,
     failing_fast,
     what_may_have_happened_is_not_repeated,
+    nothing_is_done_twice_in_one_reply,
+    nothing_runs_against_a_no,
     a_retry_has_the_key_of_the_first_try,
     checks_run_when_it_is_done,
     what_is_missing_is_told_twice_at_most,

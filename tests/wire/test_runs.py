@@ -23,7 +23,7 @@ CHANGES = {"tool_choice", "toolConfig"}  # what may differ between two requests 
 GROWS = ("messages", "contents", "input")
 SDKS = sorted(WIRES.keys() - {"ollama"})
 # The types of Ollama let any key pass, and do not name this one of the API.
-OLLAMA = {*ollama._types.ChatRequest.model_fields, "truncate"}
+OLLAMA = {*ollama._types.ChatRequest.model_fields, "truncate", "shift"}
 
 
 @tool(read_only=True)

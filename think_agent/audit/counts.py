@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
 from ..messages import THINK_NAME, ToolResult, User
+from ..outcome import pluralize
 from ..policies.repeats import Repeats
 from ..think import should_continue
 from ..turn import Turn
-from . import words
 from .imports import Log
 from .page import rendered
 from .report import fits
@@ -89,8 +89,8 @@ def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The same for a turn: its repeats, and its replies."""
-    for times in turn.read(Repeats).times.values():
-        for place in range(times):
+    for numbers in turn.read(Repeats).numbers.values():
+        for place in range(len(numbers)):
             yield "repeat", place > 0
     ran = {action.call.id for action in turn.actions}
     signal = None  # of the last thought
@@ -122,7 +122,7 @@ def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Secti
         columns.append([f"{name}: {len(runs)} runs", *shares, str(unread)])
     columns[1][-1] = str(len(log.unread))  # of all, also lines that belong to no run
     rows = list(zip(*columns, strict=True))
-    return Section(words.counted(len(log.runs), "run"), REMARK, rows)
+    return Section(pluralize(len(log.runs), "run"), REMARK, rows)
 
 
 def to_html(table: Section, unread: Sequence[str]) -> str:

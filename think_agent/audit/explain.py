@@ -34,6 +34,7 @@ from ..messages import (
     User,
     Verdict,
 )
+from ..outcome import pluralize
 from ..policies.doubt import Doubts
 from ..text import shorten
 from ..think import bare
@@ -132,8 +133,8 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
             yield f"behind it, {words.HOW[thought.how]}", thought.text
         if turn.history.read(Doubts).find(bare(call), ""):
             yield "in doubt", "the same call may have happened before"
-    replies = words.counted(len(turn.replies), "model call")
-    yield "so far", f"{replies}, {words.counted(len(turn.actions), 'action')}"
+    replies = pluralize(len(turn.replies), "model call")
+    yield "so far", f"{replies}, {pluralize(len(turn.actions), 'action')}"
 
 
 def _told(turn: Turn) -> Iterator[tuple[str, str]]:

@@ -8,23 +8,25 @@ Rule 2: every field of every message is searched. The value of a hidden field is
 Rule 3: what cannot be searched is left out whole, with a warning: a provider's own form of a reply,
         a line that cannot be read.
 
-Limitations: a value is found as it is written (also as JSON, HTML or a URL escapes it). In other
-words, or cut in two by a line break, it is not found. A value of fewer than three characters is
-removed only from its own field.
+Rule 4: a value is found in every spelling of the same characters (`spellings.py`): escaped for
+        JSON, HTML or a URL, once or several times, whole or in part, in any Unicode form.
+
+Limitations: in other words, cut in two by a line break, or encoded so that no character is left
+(base64, a hash, a picture), a value is not found. A value of fewer than three characters is removed
+only from its own field.
 """
 
-import html
-import json
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from operator import itemgetter
 from typing import Any
-from urllib.parse import quote
 
-from ..text import json_text
 from ..wire.json_reading import json_at, json_value
 from .reading import Entry
+from .spellings import Spelled, folded, readings
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
@@ -47,7 +49,7 @@ class Redaction:
         self._fields = {_plain(name): name for name in fields}
         self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be searched
-        self._values: dict[int, set[str]] = defaultdict(set)  # in lower case, by their length
+        self._values: dict[int, set[str]] = defaultdict(set)  # folded, by their length
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         name = rf"(?i:(?<![a-z0-9])(?P<field>{spellings}))[\\\"'\s]*[:=>]\s*"
         self._named = re.compile(name + VALUE)
@@ -68,7 +70,7 @@ class Redaction:
         match value:
             case str():
                 return self._masked(value)
-            case int() | float() if self._without_values(str(value)) == REDACTED:
+            case int() | float() if self._is_value(str(value)):
                 return REDACTED
             case dict():
                 return {self._masked(str(key)): self._item(key, value[key]) for key in value}
@@ -105,20 +107,41 @@ class Redaction:
             for item in value:
                 self._add(item)
         elif value not in (True, False, None):
-            for spelling in _spellings(str(value).strip()):
-                if len(spelling) >= SHORTEST_VALUE:
-                    self._values[len(spelling)].add(spelling.lower())
+            for reading in readings(str(value).strip()):
+                if len(reading.folded) >= SHORTEST_VALUE:
+                    self._values[len(reading.folded)].add(reading.folded)
 
     def _masked(self, text: str) -> str:
         """A text without hidden fields and hidden values."""
+        hidden: list[tuple[int, int]] = []  # the parts to leave out: begin and end
+        spelled = readings(text)
+        for reading in spelled:
+            self._hide_named(reading, hidden)
+        for reading in spelled:
+            hidden += self._known_values(reading)
         masked = ""
         last = 0
-        named = self._named.search(text)
+        for begin, end in sorted(hidden):
+            if begin >= last:
+                masked += text[last:begin] + REDACTED
+            last = max(last, end)
+        return masked + text[last:]
+
+    def _hide_named(self, reading: Spelled, hidden: list[tuple[int, int]]) -> None:
+        """Hide each value whose field a reading names, and remember it. A value that is hidden
+        already is not read again: without its escapes, its JSON may be broken.
+        """
+        before = sorted(hidden)
+        named = self._named.search(reading.text)
         while named:
-            masked += self._without_values(text[last : named.start("value")]) + REDACTED
-            last = self._add_named(named)
-            named = self._named.search(text, last)
-        return masked + self._without_values(text[last:])
+            begin, _ = reading.place(named.start("value"), named.start("value") + 1)
+            earlier = bisect_right(before, begin, key=itemgetter(0))
+            if earlier and begin < before[earlier - 1][1]:
+                end = named.start("value") + 1
+            else:
+                end = self._add_named(named)
+                hidden.append(reading.place(named.start("value"), end))
+            named = self._named.search(reading.text, end)
 
     def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
@@ -136,25 +159,22 @@ class Redaction:
             self._add([named["quoted"], json_value(f'"{named["quoted"]}"')])
         return named.end()
 
-    def _without_values(self, text: str) -> str:
+    def _known_values(self, reading: Spelled) -> Iterator[tuple[int, int]]:
+        """Where in the original text there are values of hidden fields."""
         lengths = sorted(self._values, reverse=True)
-        masked = ""
         last = 0
-        for at in range(len(text)):
+        for at in range(len(reading.folded)):
             for length in lengths:
-                if at >= last and text[at : at + length].lower() in self._values[length]:
-                    masked += text[last:at] + REDACTED
-                    last = at + length
-        return masked + text[last:]
+                end = at + length
+                if at >= last and reading.folded[at:end] in self._values[length]:
+                    yield reading.place_of_folded(at, end)
+                    last = end
+
+    def _is_value(self, text: str) -> bool:
+        """Is the whole text a value of a hidden field?"""
+        return folded(text) in self._values[len(folded(text))]
 
 
 def _plain(name: str) -> str:
     """A name without what its spellings differ in."""
     return re.sub(r"[\s_-]", "", name).lower()
-
-
-def _spellings(text: str) -> set[str]:
-    """All spellings of a value in texts: as it is, and escaped for JSON, HTML and URLs."""
-    escaped = json.dumps(text)[1:-1]
-    twice = json.dumps(escaped)[1:-1]
-    return {text, escaped, twice, json_text(text)[1:-1], html.escape(text), quote(text)}

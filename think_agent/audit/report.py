@@ -2,7 +2,8 @@
 
 Rule 1: `report` is a pure function, messages in and a Report out: no file, no clock.
 Rule 2: nothing is decided here. turn.py says what a thought covers, how it came about, whether a
-        call may have happened before, and how a turn ends.
+        call may have happened before, and how a turn ends; contradictions.py, where the records
+        disagree.
 Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refusal is in its place,
         and so is every line that could not be read. Each step holds its messages.
 Rule 4: a report is redacted as a whole, when it is made. So no form of it can forget to redact.
@@ -45,6 +46,7 @@ from ..turn import Action
 from ..turn import Turn as Reading
 from ..wire.json_reading import json_value
 from . import words
+from .contradictions import Contradictions
 from .explain import Explained, is_request
 from .reading import Entry, Unreadable
 from .redaction import Redaction
@@ -93,7 +95,7 @@ class Call:
     arguments: Json | str
     verb: str = ""
     text: str | None = None
-    should_continue: bool | None = None
+    should_continue: think.Signal = None
     thought: int | None = None
     how: str | None = None
     behind: str = ""
@@ -210,6 +212,7 @@ class _Builder:
         self._guarded = guarded
         self._tools = {tool["name"]: tool for tool in header.get("tools", [])}
         self._reading = Reading()
+        self._contradictions = Contradictions(self._tools, self._reading)
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
         self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
@@ -240,6 +243,7 @@ class _Builder:
                 turn.entries.append(Step(len(self._speakers), entry, notes, list(self._open)))
             case _ if not isinstance(entry, Ended):
                 turn.entries.append(_in_words(entry))
+        self._contradict(entry, None, turn.entries)
 
     def _begin(self, entry: Entry) -> None:
         """A person's message begins a turn. Any other message reopens a turn that has ended."""
@@ -323,6 +327,17 @@ class _Builder:
             call.arguments = changed.arguments
             call.verb = self._verb(changed)
             call.events.append(Note(f"with other arguments: {signature(changed)}"))
+        self._contradict(answer, call.call, call.events)
+        if call.status == "done":
+            call.status = self._contradictions.status_of(call.call) or call.status
+
+    def _contradict(
+        self, entry: Entry, call: ToolCall | None, notes: list[Note] | list[Step | Note]
+    ) -> None:
+        """Add what contradicts the records before this entry."""
+        if isinstance(entry, MESSAGES):
+            for kind, text in self._contradictions.add(entry, call):
+                notes.append(Note(text, kind=kind))
 
     def _stand(self, call: Call) -> None:
         """Find the thought behind the call that is next."""
@@ -347,7 +362,8 @@ class _Builder:
         """A call has its result."""
         if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
-        if call.call.name == THINK_NAME and not result.is_error:
+        is_thought = call.call.name == THINK_NAME and not result.refused
+        if is_thought and not result.is_error:
             thought = self._reading.thoughts[-1]
             call.how = thought.how
             self._number_of[thought] = call.thought

@@ -21,16 +21,20 @@ from ..messages import (
     User,
     Verdict,
 )
-from ..policies.done_when import Checks
+from ..outcome import describe_run
 from ..text import json_text, shorten
 from ..think import should_continue, thought
 from ..tools import signature
-from ..turn import Action, Turn
+from ..turn import Turn
 from ..wire.json_reading import json_value
 
 EXITS = {  # how a turn ended: in short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
     "silence": ("– ended by silence", "The model called no tool; its text is the answer."),
+    "cannot": (
+        "– cannot",
+        "A thought said that it cannot be done; a last call without tools answered.",
+    ),
     "unmet": (
         "✗ NOT MET",
         "The model said that it was done; a check says what is missing.",
@@ -66,6 +70,8 @@ HOW = {  # how a thought came about
 }
 STATUS = {  # what happened to a call
     "done": "✓ done",
+    "done again": "! done again",
+    "done after a no": "! done without a yes",
     "failed": "✗ failed",
     "refused": "✗ refused, not run",
     "in doubt": "? may have happened",
@@ -77,7 +83,7 @@ REFUSED = {  # why a call was refused, by its code
     "gate": "no thought stood behind it",
     "invalid": "there is no such tool, or the arguments do not fit it",
     "text": "it was written as text",
-    "doubt": "the same call may have happened before",
+    "repeat": "the same call had just succeeded in this reply",
     "limit": "a limit was reached",
     "person": "a person said no",
     "failed": "a call before it failed",
@@ -155,8 +161,9 @@ def _called(call: ToolCall) -> str:
     if call.name != THINK_NAME:
         return shorten(signature(call))
     name = call.name
-    if should_continue(call) is False:
-        name += ', should_continue "false"'
+    signal = should_continue(call)
+    if signal is False or signal == "cannot":
+        name += f', should_continue "{str(signal).lower()}"'
     return f"{name}: {shorten(thought(call))}"
 
 
@@ -253,34 +260,4 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    missing = [f"missing: {check.missing}" for check in turn.read(Checks).missing]
-    return joined(
-        ended(exit),
-        *missing,
-        thought_of(turn.actions),
-        counted(len(turn.replies), "model call"),
-        tokens(turn.usage),
-        duration(turn.seconds),
-    )
-
-
-def thought_of(actions: Collection[Action]) -> str:
-    """How many actions there were, how many failed, and how many had a thought behind them."""
-    if not actions:
-        return "no action"
-    text = counted(len(actions), "action")
-    failed = sum(action.result.is_error for action in actions)
-    if failed:
-        text += f", {failed} failed"
-    thoughtful = sum(action.thought is not None for action in actions)
-    if thoughtful < len(actions):
-        return f"{text}, {thoughtful or 'none'} of them behind a thought"
-    each = "each " if len(actions) > 1 else ""
-    return f"{text}, {each}behind a thought"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 run`, `2 runs`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}s"
+    return joined(ended(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds))

@@ -13,7 +13,6 @@ Rule 5: the end of the input quits. Ctrl-C stops the run and leaves the question
 """
 
 import os
-import re
 import threading
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 
 from ..loop import AskHuman
 from ..messages import Json, Verdict
-from ..text import JOINERS, json_text, sanitize, shorten
+from ..text import json_text, sanitize, shorten, written_out
 from ..wire.json_reading import json_value
 from .console import RunView
 from .screen import Screen, read_line, show_typing
@@ -29,12 +28,6 @@ from .screen import Screen, read_line, show_typing
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
 MOST_ROWS = 12  # of arguments; `v` shows the rest
 LONGEST_NAME = 24  # of an argument, in characters: its value has to be seen
-# Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
-# and the empty Braille pattern.
-UNSEEN = re.compile(
-    f"[{JOINERS}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
-    "\U000e0100-\U000e01ef]"
-)
 _one_question = threading.Lock()  # several runs may ask at one terminal
 
 
@@ -142,8 +135,8 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
 def _show_rows(view: RunView, arguments: Json) -> None:
     width = view.console.width
     for name, value in list(arguments.items())[:MOST_ROWS]:
-        text = _written_out(json_text(value))
-        row = f"  {shorten(_written_out(name), LONGEST_NAME)}: {text}"
+        text = written_out(json_text(value))
+        row = f"  {shorten(written_out(name), LONGEST_NAME)}: {text}"
         if cell_len(row) > width:
             note = f"… ({len(text):,} characters; v shows it)"
             row = set_cell_size(row, width - cell_len(note)) + note
@@ -156,7 +149,7 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
     for name, value in [("the thought", asked.thought), *arguments.items()]:
-        view.table({f"{_one_line(name)}:": _written_out(_as_text(value))})
+        view.table({f"{_one_line(name)}:": written_out(_as_text(value))})
 
 
 def _as_text(value: object) -> str:
@@ -168,12 +161,7 @@ def _as_text(value: object) -> str:
 
 def _one_line(text: str) -> str:
     """A text of a few lines at most, as one: with what cannot be seen written out."""
-    return _written_out(shorten(text, 300))
-
-
-def _written_out(text: str) -> str:
-    """`text` with every character that cannot be seen written out (`\\u3164`)."""
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), sanitize(text))
+    return written_out(shorten(text, 300))
 
 
 def _edited(written: Json, received: Json) -> Json:

@@ -121,8 +121,8 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
     default="",
 )
 def command(**options: Any) -> int:
-    """Show what a run did, or count many. One is shown as text, as JSON, or as one HTML page. Of
-    another program's runs, it is counted what stands behind what.
+    """Show what a run did and why, or count the runs of another program. A run is shown as text, as
+    JSON, or as one HTML page. Of another program's runs, it counts what stands behind what.
     """
     path = options["transcript"]
     try:

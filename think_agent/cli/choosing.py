@@ -6,15 +6,17 @@ Rule 2: only `--provider auto` without a model falls back: to Ollama if it answe
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, get_args
 
 import click
 from click import Context
 from click.decorators import FC
 
-from ..errors import ModelError
+from ..errors import ConnectionFailed, ModelError
 from ..model import Model
 from ..providers import PROVIDERS, connect
+from ..providers.address import NO_OLLAMA, OLLAMA, is_silent, ollama_address, shown_address
 from ..testing.scripted import Script
 from ..wire.settings import Reasoning
 from .options import Command, Group, positive, prices_of, together, whole
@@ -28,8 +30,12 @@ model_option = Group("model")
 limit_option = Group("limits")
 
 
-def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC], FC]:
-    """The flags for the model, its server and its options: see `chosen_model`."""
+def model_flags(
+    *, default: str, providers: str = ANY_PROVIDER, whose: str = ""
+) -> Callable[[FC], FC]:
+    """The flags for the model, its server and its options: see `chosen_model`. `whose` requests
+    `--per-minute` counts, if not only those of this process.
+    """
     return together(
         model_option("--provider", "P[:MODEL]", providers, default=default),
         model_option("--model", "M", "another model than the provider's default"),
@@ -46,7 +52,7 @@ def model_flags(*, default: str, providers: str = ANY_PROVIDER) -> Callable[[FC]
         model_option("--temperature", "T", "0 for the likeliest words", type=float),
         model_option("--seed", "N", "for the same words again, where a server can", type=int),
         model_option(
-            "--per-minute", "N", "requests a minute, at most: they are spaced", type=whole
+            "--per-minute", "N", f"requests a minute{whose}, at most: they are spaced", type=whole
         ),
     )
 
@@ -138,22 +144,42 @@ def named_model(
 
 
 def _on_this_machine() -> str:
-    """The Ollama model that `--provider auto` takes: the default, else any with tool calling.
-    Empty, with a message, if there is none.
+    """The Ollama model that `--provider auto` takes: the default, else the latest that can call
+    tools. Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
     advice = f"run `ollama pull {usual}`, or name a --provider."
     try:
+        _check_ollama()
         server: Any = connect("ollama", timeout=2.0, dialect="native")
-        for name in server.installed():  # without tool calling: json needs none
+        installed = server.installed()
+        for name in installed:  # without tool calling: json needs none
             if not name.endswith("cloud"):
                 advice = f"to use what is installed: --provider ollama:{name}"
                 break
-        model: str = server.pick()
-        if model != usual:
-            say(f"{usual} is not installed: taking {model}, which is.")
-        return model
+        if usual in installed and server.calls_tools(usual):
+            return usual
+        able = server.able()
+        if not able:
+            server.check()  # raises the error that a run would meet
+        why = "the only one here that can call tools"
+        if len(able) > 1:
+            why = f"the latest of {len(able)} here that can call tools"
+        problem = "cannot call tools" if usual in installed else "is not installed"
+        say(f"{usual} {problem}: taking {able[0]}, {why}.")
+        return str(able[0])
     except ModelError as error:
         say(str(error))
         say(f"Playing a scripted stand-in; {advice}")
         return ""
+
+
+def _check_ollama() -> None:
+    """Raises ConnectionFailed if no Ollama listens on this machine. Its SDK takes a third of a
+    second to load, so its port is asked first.
+    """
+    url = None
+    with suppress(ValueError):  # `connect` says what is wrong with the address
+        url = ollama_address(None) or OLLAMA
+    if url and is_silent(url):
+        raise ConnectionFailed(f"ollama: no server at {shown_address(url)}; {NO_OLLAMA}")

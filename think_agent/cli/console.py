@@ -7,6 +7,8 @@ Rule 2: one call is one step. A call is shown when it is next, with its result u
 Rule 3: the text of a reply is shown once: after its thought, unless the thought has the same text,
         or as the answer.
 Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
+Rule 5: if no token comes for a while, a person reads why (`waiting.py`). That is no part of the
+        output: a preview wipes it, and a pipe gets it on stderr.
 """
 
 import logging
@@ -35,11 +37,12 @@ from ..messages import (
 )
 from ..outcome import Data, Outcome, report
 from ..running import Event
-from ..streaming import Delta, Notice
+from ..streaming import Delta, Notice, Progress
 from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
-from .screen import Screen, block, show_typing, write, write_block
+from .screen import Screen, block, say, show_typing, write, write_block
+from .waiting import Waiting, is_waiting
 
 STAND_IN = "scripted stand-in: no language model is at work"
 NO_LOG = logging.NullHandler()
@@ -70,7 +73,8 @@ def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> 
     A model or a file that cannot be used ends the program with one line on stderr (SystemExit). A
     program that wants the exception calls `agent.run`.
     """
-    with RunView(Screen(), is_kept=isinstance(transcript, (str, os.PathLike))) as view:
+    is_kept = isinstance(transcript, (str, os.PathLike))
+    with RunView(Screen(), is_kept=is_kept, agent=agent) as view:
         try:
             return agent.run(text, transcript=transcript, on_event=view)
         except (ModelError, FileError) as error:
@@ -84,7 +88,8 @@ class RunView:
 
     `thoughts=False` shows only the answer and the counts, `quiet=True` only the answer,
     `verbose=True` whole results instead of a one-line summary, and what each step took. `is_kept`:
-    the run is kept in a file, so it can be resumed another day.
+    the run is kept in a file, so it can be resumed another day. `agent`: whose runs they are. With
+    it, the view says what a slow model is doing.
     """
 
     console: Console
@@ -93,6 +98,7 @@ class RunView:
     quiet: bool = False
     verbose: bool = False
     is_kept: bool = False
+    agent: Agent | None = None
 
     in_front: ClassVar["RunView | None"] = None
     """The view that uses the terminal: there is only one terminal."""
@@ -104,11 +110,14 @@ class RunView:
         """What the messages say, those of earlier runs included."""
         self.on_screen = ToolCall("", "", {})
         """The call that was shown last; at first none."""
+        self.progress = Progress(1)
+        """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._held_as = "answer"  # its kind in LOOK
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
+        self._waiting: Waiting | None = None  # during a run
 
     def __enter__(self) -> "RunView":
         # The Notices are on the screen. A program that wants the log has a handler of its own.
@@ -126,6 +135,8 @@ class RunView:
             self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
+        if self._waiting:
+            self._waiting.end()
         match event:
             case Delta():
                 self._grow(event)
@@ -133,6 +144,8 @@ class RunView:
                 self.stop()
                 figures = words.figures(event.exit, event.turn)
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
+            case Progress():
+                self.progress = event
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
@@ -200,6 +213,8 @@ class RunView:
 
     def stop(self) -> None:
         """Remove the preview; printed text stays."""
+        if self._waiting:
+            self._waiting.end()
         if self._live:
             self._live.stop()
             self._live = None
@@ -213,8 +228,21 @@ class RunView:
             self._held = ""
             self._started = time.monotonic()
             self.start()
+            self._begin_waiting()
         elif self.thoughts and not self.turn.ended:
             self._show(message, words.duration(self.turn.seconds - before))
+        if self._waiting and is_waiting(self.turn, message):
+            self._waiting.begin(self.turn)
+
+    def _begin_waiting(self) -> None:
+        """From now on, say what a slow model is doing (rule 5)."""
+        self._waiting = None
+        if self.agent is None or RunView.in_front is not self:
+            return
+        if self._live:
+            self._waiting = Waiting(self.agent, None)
+        elif not self.quiet:
+            self._waiting = Waiting(self.agent, say)
 
     def _show(self, message: Message, took: str) -> None:
         """Show a message inside a run, which `took` so long."""
@@ -277,5 +305,7 @@ class RunView:
         blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]
-        seconds = int(time.monotonic() - self._started)
-        return Group(SegmentLines(lines, new_lines=True), Text(f"⠋ {seconds} s", "dim"))
+        clock = f"⠋ {int(time.monotonic() - self._started)} s"
+        if self._waiting and self._waiting.words:
+            clock = f"{clock} · {self._waiting.words}"
+        return Group(SegmentLines(lines, new_lines=True), Text(clock, "dim"))

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
-from ..audit.words import counted
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
 from ..evaluation.page import to_html
 from ..evaluation.report import power
+from ..evaluation.results import MOST_SITTINGS, OtherPlan
 from ..evaluation.scores import VARIED, Setting, named
+from ..outcome import pluralize
 from .audit import write_page
 from .console import STAND_IN
 from .options import (
@@ -77,6 +78,12 @@ run_option = Group("runs")
 @run_option(
     "--shard", "I/N", "run the I-th of every N trials; merge the files with cat", default="1/1"
 )
+@run_option(
+    "--close", type=bool, is_flag=True, help="trials that failed are not tried again: not right"
+)
+@run_option(
+    "--mixed", type=bool, is_flag=True, help="show trials of another plan apart, and test nothing"
+)
 @file_option("--suite", "MODULE", "a module; the suite.py beside the cases", default="suite")
 @file_option(
     "--out",
@@ -97,10 +104,13 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
     runs = run_option.given(ctx)
-    evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
-    evaluation.try_models()
-    _announce(evaluation, wanted)
-    _run(evaluation, out)
+    try:
+        evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
+        evaluation.try_models()
+        _announce(evaluation, wanted)
+        _run(evaluation, out)
+    except OtherPlan as error:
+        raise click.UsageError(f"{error}, or show its trials apart with --mixed.") from error
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
     report = evaluation.report(prices)
@@ -108,7 +118,12 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     if html:
         write_page(html, to_html(evaluation.found(), report))
     if evaluation.missing:
-        say(f"{counted(evaluation.missing, 'run')} of this plan are missing in {out}")
+        say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
+    if any(job.result for job in evaluation.waiting):
+        say(
+            f"runs that failed are tried again by the same command; after {MOST_SITTINGS} sittings "
+            "they are closed and count as not right, or now with --close"
+        )
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:

@@ -3,12 +3,15 @@
 Rule 1: an error that a user can cause is one line on stderr that says what to do, never a
         traceback.
 Rule 2: the exit code says how the command ended (`EXIT_CODES`).
+Rule 3: the module of a command is imported when the command is used. `--help` imports none.
 """
 
+import importlib
 import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -16,9 +19,6 @@ from click.exceptions import NoArgsIsHelpError
 from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
-from .audit import command as audit
-from .eval import command as evaluate
-from .probe import command as probe
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
@@ -26,12 +26,52 @@ EXIT_CODES = (
     "is wrong, 3 no regular answer (limit, unmet, needs_human, ...), 130 stopped by Ctrl-C or "
     "SIGTERM. Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
 )
+COMMANDS = {  # each with the module that has it as `command`, and the first sentence of its help
+    "audit": ("audit", "Show what a run did and why, or count the runs of another program."),
+    "chat": ("own_agent", "Talk with an agent of your own."),
+    "demo": ("", "Decide refund requests, and show every thought."),
+    "eval": ("eval", "Measure whether thinking helps."),
+    "gate": ("gate", "Stand between an agent and an MCP server."),
+    "probe": ("probe", "Ask an endpoint what it really does."),
+}
+CLONE = Path(__file__).parents[2]  # if this is one
 
 
-@click.group(commands={"audit": audit, "eval": evaluate, "probe": probe})
+class Commands(click.Group):
+    """A group that knows the names of its commands and a line of help for each (rule 3)."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name == "demo":
+            return _demo()
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = importlib.import_module(f".{module}", __package__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _demo() -> click.Command:
+    """The refund desk: of the clone, or else the copy that the wheel has (pyproject.toml). An
+    editable installation has that copy, too, but it is as old as the installation.
+    """
+    package = "think_agent_demos"
+    if (CLONE / "demos" / "refund").is_dir():
+        package = "demos"
+    module = importlib.import_module(f"{package}.refund.__main__")
+    command: click.Command = module.refund
+    return command
+
+
+@click.group(cls=Commands, commands={name: click.Command(name) for name in COMMANDS})
 @click.version_option(__version__, message="%(version)s")
 def think_agent() -> None:
-    """Ask an endpoint what it does, measure whether thinking helps, read what a run did."""
+    """Try the demo, talk with your own agent, put a gate before other people's tools, read what a
+    run did, ask an endpoint what it does, measure whether thinking helps.
+    """
 
 
 def main() -> int:

@@ -19,12 +19,11 @@ The README of this folder says what is read, and what is not.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pydantic
 from pydantic_core import from_json
 
-from ..messages import CARRIED, THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
+from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..schema import problems, reduced, transformed
 from ..streaming import Delta
@@ -329,9 +328,9 @@ def _call(action: PlannedCall, tools: Mapping[str, Tool]) -> ToolCall:
     if tool is None:
         names = ", ".join(tools)
         raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
-    arguments = without_nulls(action.arguments, reduced(tool.parameters, strict=False))
+    arguments = action.arguments  # a null for what may be left out is read by `schema.repair`
     if not is_blank(action.reasoning):
-        arguments = {CARRIED: action.reasoning.strip(), **arguments}
+        arguments = {tool.thought_in: action.reasoning.strip(), **arguments}
     return ToolCall("", tool.name, arguments)
 
 
@@ -349,22 +348,3 @@ def _check_amount(plan: Plan, form: Form, choice: ToolChoice) -> None:
     is_leaving = plan.task_complete or bool(plan.cannot.strip())
     if form.must_act or not is_leaving:
         raise ModelMistake("actions: this turn asks for one")
-
-
-def without_nulls(value: Any, schema: Json) -> Any:
-    """`value` without the nulls of properties that may be left out; `schema` is a reduced one. In a
-    union, the branch of a value is the first one for a list, or with all keys of the object.
-    """
-    for branch in schema.get("anyOf", [schema]):
-        match value, branch:
-            case list(), {"items": items}:
-                return [without_nulls(item, items) for item in value]
-            case dict(), {"additionalProperties": dict(inner)}:
-                return {key: without_nulls(item, inner) for key, item in value.items()}
-            case dict(), {"properties": known} if value.keys() <= known.keys():
-                kept = {}
-                for key, item in value.items():
-                    if item is not None or key in branch["required"]:
-                        kept[key] = without_nulls(item, known[key])
-                return kept
-    return value

@@ -13,16 +13,21 @@ Rule 3: a shard is every n-th trial, under all settings. So the same machine run
         The result files of shards are merged by concatenation.
 Rule 4: the transcript of every trial is a file of its own, in a folder beside the results.
 Rule 5: the suite's floors are run together with the settings.
+Rule 6: a trial that failed in three sittings is closed: it has an outcome, which is not right. So
+        one prompt that always times out does not keep a paid night from being tested.
 """
 
 import asyncio
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .. import __version__
 from ..errors import BadRequest, ModelError
 from ..messages import User
 from ..model import Model, Request
@@ -31,23 +36,35 @@ from ..transcript import lock
 from .comparisons import planned
 from .inputs import load_suite, model_of, read_cases
 from .report import report
-from .results import LINE, Digests, Plan, read_results
-from .scores import Result, Results, Setting, without_floors
+from .results import (
+    LINE,
+    MOST_IN_A_ROW,
+    MOST_SITTINGS,
+    OtherPlan,
+    Outage,
+    Plan,
+    read_results,
+    sittings_failed,
+)
+from .scores import NO_OUTCOME, Result, Results, Setting, without_floors
+from .sources import digest as digest_of
 from .tables import Section
-from .trials import Job, attempt, digest
+from .trials import Case, Job, attempt, digest, told
 
-MOST_IN_A_ROW = 5  # errors, before the server is taken to be gone
+KIT = "think-agent"  # its version, as a part of a plan
 
 
 class Evaluation:
     """Cases to run under settings. `suite` is the name of a module, such as the suite.py beside the
     cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency` is the number
     of trials at the same time. None means 4, or 1 with Ollama, which handles one request at a time.
-    `options`, such as `base_url` and `timeout`, go to `connect` for all models.
+    `close` closes every trial that failed, without another try. `mixed` goes on in a file that has
+    trials of another plan: these are shown apart, and never tested. `options`, such as `base_url`
+    and `timeout`, go to `connect` for all models.
 
     `models`: the model of each setting that can be run. `impossible`: the other settings, each with
-    the reason. Raises ValueError for a wrong argument, OSError for a file out of reach, ModelError
-    for a provider that cannot be connected.
+    the reason. Raises ValueError for a wrong argument (OtherPlan for a file of another plan),
+    OSError for a file out of reach, ModelError for a provider that cannot be connected.
     """
 
     def __init__(
@@ -60,17 +77,18 @@ class Evaluation:
         shard: str = "1/1",
         concurrency: int | None = None,
         out: Path = Path("runs/eval.jsonl"),
+        close: bool = False,
+        mixed: bool = False,
         **options: Any,
     ) -> None:
-        part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
-        if not part:
-            raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
+        self._shard = _part(shard)
         self._suite = load_suite(suite, cases)
         self.cases = read_cases(cases, self._suite)
 
         self.models: dict[Setting, Model] = {}
         self.impossible: dict[Setting, str] = {}
-        self._asked: Digests = {}
+        self._asked: dict[tuple[Setting, str], str] = {}  # the digest of each question
+        self._told: dict[tuple[Setting, str], str] = {}  # and of the prompts and tools in it
         usual = settings[0]
         floors = [  # in the world of the usual setting
             Setting(
@@ -88,7 +106,7 @@ class Evaluation:
                     raise ValueError("without a think tool there is nothing to force")
                 model = model_of(setting, self._suite, **options)
                 for case in self.cases:
-                    self._asked[setting, case.id] = digest(setting, case, model, self._suite)
+                    self._ask(setting, case, model)
                 self.models[setting] = model
             except ValueError as error:
                 self.impossible[setting] = str(error)
@@ -96,15 +114,60 @@ class Evaluation:
 
         self._concurrency = concurrency
         self._trials = range(1, trials + 1)
-        self._shard = slice(int(part[1]) - 1, None, int(part[2]))
         self._out = out
-        self._planned, self._results = read_results(out, self._asked)
+        self._close = close
+        self._mixed = mixed
+        self._read()
 
     @property
     def plan(self) -> Plan:
         """What is run and compared; it has to be the plan that is in the file."""
-        compared = tuple(planned(self.models))
-        return Plan(tuple(self.models), compared, len(self._trials), len(self.cases))
+        return self._plan_of(self.models)
+
+    def _ask(self, setting: Setting, case: Case, model: Model) -> None:
+        """Note what would be asked. Raises ValueError for an impossible setting."""
+        its = told(setting, case, model, self._suite)
+        self._told[setting, case.id] = digest_of(its)
+        self._asked[setting, case.id] = digest(setting, case, its, self._suite)
+
+    def _plan_of(self, settings: Collection[Setting]) -> Plan:
+        prompts = {self._told[setting, case.id] for setting in settings for case in self.cases}
+        made_of = {
+            "cases": digest_of({case.id: case.line for case in self.cases}),
+            "suite": digest_of([self._suite.source, self._suite.VERSION]),
+            "prompts and tools": digest_of(sorted(prompts)),
+            "settings": digest_of([asdict(setting) for setting in settings]),
+            KIT: __version__,
+        }
+        compared = tuple(planned(settings))
+        return Plan(tuple(settings), compared, len(self._trials), len(self.cases), made_of)
+
+    def _read(self) -> None:
+        """Read the results file. Raises OtherPlan."""
+        self._recorded = read_results(self._out)
+        plan = self._recorded.plan
+        own = self.plan
+        if plan and plan.settings == tuple(s for s in self.models if s in plan.settings):
+            # `try_models` may still find the others impossible, as it did when the file was begun.
+            own = self._plan_of(plan.settings)
+        self._refuse_others(own)
+        self._results = self._recorded.of_plan(own.digest)
+
+    def _refuse_others(self, own: Plan) -> None:
+        """Refuse a file with another plan, or with trials of another one."""
+        if self._mixed:
+            return
+        for plan in self._recorded.plans:
+            changed = plan.changed(own)
+            if changed:
+                raise OtherPlan(
+                    f"{self._out} is of another plan, of {plan.at[:16]} (think-agent "
+                    f"{plan.made_of[KIT]}). Changed since: {changed}. Choose another file"
+                )
+        if self._recorded.of_others(own.digest):
+            raise OtherPlan(
+                f"{self._out} has trials of a plan that is not in it. Choose another file"
+            )
 
     def _jobs(self, shard: slice = slice(None)) -> Iterator[Job]:
         for trial, case in list(product(self._trials, self.cases))[shard]:
@@ -159,35 +222,54 @@ class Evaluation:
             lock(file, self._out)
             # A half-written line is cut off, so its trial is run again.
             file.truncate(self._out.read_bytes().rfind(b"\n") + 1)
-            # Another process may have added some.
-            self._planned, self._results = read_results(self._out, self._asked)
-            if self._planned is None:
-                self._planned = self.plan
-                file.write(LINE.dump_json(self._planned) + b"\n")
-            waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
-            failed = 0  # in a row
+            self._read()  # another process may have added some
+            plan = self.plan
+            self._refuse_others(plan)
+            self._results = self._recorded.of_plan(plan.digest)
+            if plan.digest not in [each.digest for each in self._recorded.plans]:
+                self._recorded.plans.append(plan)
+                file.write(LINE.dump_json(plan) + b"\n")
+            sitting = os.urandom(4).hex()
 
-            async def worker() -> None:
-                nonlocal failed
-                for job in waiting:
-                    transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
-                    transcript.unlink(missing_ok=True)  # of an earlier try
-                    result = await attempt(job, self.models[job.setting], self._suite, transcript)
-                    file.write(LINE.dump_json(result) + b"\n")
-                    self._results[job.name] = result
-                    done(result)
-                    if result.error:
-                        failed += 1
-                    elif not job.setting.is_scripted:
-                        failed = 0
-                    if failed == MOST_IN_A_ROW:
-                        raise ModelError(f"{MOST_IN_A_ROW} runs in a row failed: {result.error}")
+            def write(job: Job, result: Result) -> None:
+                result = replace(result, plan=plan.digest, sitting=sitting)
+                file.write(LINE.dump_json(result) + b"\n")
+                self._results[job.name] = result
+                self._recorded.tries.append(result)
+                done(result)
 
-            async def workers() -> None:
-                # An error would meet all workers, so `asyncio.run` cancels the others after it.
-                await asyncio.gather(*(worker() for _ in range(concurrency)))
+            self._close_failed(write)
+            asyncio.run(self._run_waiting(write, concurrency))
+            self._close_failed(write)
 
-            asyncio.run(workers())
+    async def _run_waiting(self, write: Callable[[Job, Result], None], concurrency: int) -> None:
+        waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+        outage = Outage()
+
+        async def worker() -> None:
+            for job in waiting:
+                transcript = self._out.with_suffix(".transcripts") / f"{job.name}.jsonl"
+                transcript.unlink(missing_ok=True)  # of an earlier try
+                result = await attempt(job, self.models[job.setting], self._suite, transcript)
+                write(job, result)
+                outage.add(result)
+                if outage.is_over_the_limit:
+                    raise ModelError(
+                        f"{MOST_IN_A_ROW} runs in a row failed: {result.error} (the same command "
+                        "goes on; trials that always fail can be closed)"
+                    )
+
+        # An error would meet all workers, so `asyncio.run` cancels the others after it.
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+
+    def _close_failed(self, write: Callable[[Job, Result], None]) -> None:
+        """Close the trials that failed often enough (rule 6)."""
+        sittings = sittings_failed(self._recorded.tries)
+        for job in self.waiting:
+            is_hopeless = self._close or sittings[job.name] >= MOST_SITTINGS
+            if job.result and is_hopeless:
+                error = job.result.error
+                write(job, replace(job.result, exit=NO_OUTCOME, found=(error,), error=""))
 
     def found(self) -> Results:
         """All results of these settings that are in the file, of any shard."""
@@ -199,12 +281,33 @@ class Evaluation:
 
     def report(self, prices: Mapping[Setting, Price] = {}) -> list[Section]:
         """The report of these results. They are tested if they are the whole plan in the file."""
+        plan = self.plan
+        self._refuse_others(plan)
         waits_for = None
-        if self.missing or self._planned != self.plan:
-            waits_for = self._planned
-        return report(self.found(), prices, waits_for)
+        if self.missing or self._recorded.plan != plan:
+            waits_for = self._recorded.plan or plan
+        return report(self.found(), prices, waits_for, self._others(plan))
+
+    def _others(self, own: Plan) -> dict[str, Results]:
+        """The results of the other plans in the file, by a name for each plan."""
+        settings_of = {plan.digest: plan.settings for plan in self._recorded.plans}
+        others = {}
+        for name, results in self._recorded.of_others(own.digest).items():
+            by_setting: Results = {setting: [] for setting in settings_of.get(name, ())}
+            for result in results.values():
+                by_setting.setdefault(result.setting, []).append(result)
+            others[f"Plan {name}"] = by_setting
+        return others
 
     def _check_what_is_left(self) -> None:
         if not without_floors(self.models):
             reasons = "; ".join(dict.fromkeys(self.impossible.values()))
             raise ValueError(f"nothing is left to run ({reasons})")
+
+
+def _part(shard: str) -> slice:
+    """The trials of a shard: `"1/4"`, the first of every four."""
+    part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
+    if not part or int(part[1]) > int(part[2]):
+        raise ValueError(f"shard {shard!r}: use a part of how many, such as 1/4")
+    return slice(int(part[1]) - 1, None, int(part[2]))

@@ -3,11 +3,13 @@
 Rule 1: comparisons are named before the run, from the settings alone. For the rows of Anthropic's
         article they answer its reader's questions (QUESTIONS). Otherwise two settings are compared
         if they differ in one thing, and one of the two has its first value.
-Rule 2: a comparison is paired: it counts the trials that both settings have without an error. It
-        has a size with an interval, and a p-value that Holm's method raised by their number. Easy
-        cases are left out: a script without a thought may be right there.
+Rule 2: a comparison is paired, case by case: it counts the trials that both settings have without
+        an error. It has a size with an interval, and a p-value that Holm's method raised by their
+        number. Easy cases are left out: a script without a thought may be right there.
 Rule 3: nothing is tested but the plan in the results file, and only once it is complete.
 Rule 4: a script is never tested, because it does not vary by chance.
+Rule 5: a trial that was closed counts as not right. So a finding says what it would be if all of
+        these were right, and how far they could move it at most.
 
 Limitations: each interval is for its own comparison alone.
 """
@@ -49,6 +51,10 @@ class Comparison(NamedTuple):
 class Finding:
     """The result of a comparison: the `difference` between the shares of right trials, with its 95
     % `interval`, on the `cases` that both have. `p` is None if it is not tested.
+
+    `closed`: how many of its trials were closed. `bounds`: the difference at its lowest and at its
+    highest, whatever they would have been. `if_right`: this finding if all of them, in all
+    comparisons, were right; None if there are none.
     """
 
     comparison: Comparison
@@ -56,6 +62,9 @@ class Finding:
     difference: float
     interval: Interval
     p: float | None = None
+    closed: int = 0
+    bounds: Interval = (0.0, 0.0)
+    if_right: "Finding | None" = None
 
     @property
     def is_clear(self) -> bool:
@@ -82,16 +91,31 @@ def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[Findi
     """The findings of the comparisons between these settings. Holm's method counts each that is
     tested; none is, if the results are not the whole plan (rule 3).
     """
+    findings = _compare(scores, as_planned)
+    if not any(finding.closed for finding in findings):
+        return findings
+    all_right = {setting: score.if_closed_were_right() for setting, score in scores.items()}
+    for finding, if_right in zip(findings, _compare(all_right, as_planned), strict=True):
+        if finding.closed:
+            finding.if_right = if_right
+    return findings
+
+
+def _compare(scores: dict[Setting, Score], as_planned: bool) -> list[Finding]:
     findings = []
     tested = []
     p_values = []
     for comparison in planned(scores):
-        pairs = _pairs(scores[comparison.setting], scores[comparison.against])
+        first, second = scores[comparison.setting], scores[comparison.against]
+        pairs = _pairs(first, second)
         means = [fmean(trials) for trials in pairs]
         most = max((len(trials) for trials in pairs), default=1)
-        difference = sum(means) / max(1, len(means))
-        interval = paired_interval(means, 1 / most)
-        finding = Finding(comparison, len(pairs), difference, interval)
+        finding = Finding(comparison, len(pairs), _mean(pairs), paired_interval(means, 1 / most))
+        finding.closed = len(first.closed) + len(second.closed)
+        finding.bounds = (
+            _mean(_pairs(first, second.if_closed_were_right())),
+            _mean(_pairs(first.if_closed_were_right(), second)),
+        )
         findings.append(finding)
         if as_planned and comparison.is_tested:
             p_values.append(sign_flip([sum(trials) for trials in pairs]))
@@ -100,6 +124,11 @@ def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[Findi
     for finding, p in zip(tested, holm(p_values), strict=True):
         finding.p = p
     return findings
+
+
+def _mean(pairs: list[list[int]]) -> float:
+    """The mean difference over cases, each of which counts once."""
+    return sum(fmean(trials) for trials in pairs) / max(1, len(pairs))
 
 
 def _pairs(first: Score, second: Score) -> list[list[int]]:

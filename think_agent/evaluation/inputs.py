@@ -16,12 +16,14 @@ from pydantic import ValidationError
 
 from ..dialects import in_dialect
 from ..messages import Json
+from ..mistakes import place_of
 from ..model import Model
 from ..providers import connect
 from ..schema import problems
 from ..testing.scripted import ScriptedModel
 from ..text import shorten
 from .scores import FOUR_ROWS, Setting
+from .sources import source_digest
 from .trials import Case, Suite
 
 
@@ -34,11 +36,14 @@ def read_cases(path: Path, suite: Suite) -> list[Case]:
         where = f"{path}, line {number}"
         try:
             case = Case.model_validate_json(line)
-            suite.prepare(case.model_dump(), enforce=False)
+            suite.prepare(case.line, enforce=False)
         except ValidationError as error:
             raise ValueError(f"{where}: no case ({problems(error)})") from error
         except ValueError as error:
             raise ValueError(f"{where}: the suite cannot read it ({error})") from error
+        except Exception as error:  # a mistake in the suite's own code
+            problem = f"{type(error).__name__}: {error}{place_of(error)}"
+            raise ValueError(f"{where}: the suite cannot read it ({problem})") from error
         if case.id in cases:
             raise ValueError(f"{where}: the id {case.id!r} is taken; choose another")
         cases[case.id] = case
@@ -53,7 +58,8 @@ def load_suite(name: str, cases: Path) -> Suite:
     """
     sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
     try:
-        return Suite.model_validate(vars(importlib.import_module(name)))
+        found = vars(importlib.import_module(name))
+        return Suite.model_validate(found | {"source": source_digest(name)})
     except (ImportError, TypeError, ValidationError) as error:  # TypeError: it is ./suite.py
         needed = "name a module with prepare and STAND_INS, or put suite.py beside the cases"
         raise ValueError(f"suite {name}: {shorten(str(error))}; {needed}") from error
@@ -93,7 +99,8 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     scripts = suite.STAND_INS | suite.FLOORS
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
-        raise ValueError(f"{setting.provider}: this suite's scripts are {', '.join(scripts)}")
+        known = ", ".join(f"offline:{script}" for script in scripts)
+        raise ValueError(f"{setting.provider} is no script of this suite; use one of {known}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
     if setting.dialect not in ("default", "native"):

@@ -5,12 +5,14 @@ Rule 1: they are textbook formulas, each with its source, on the standard librar
 Rule 2: nothing here knows what was counted.
 
 Limitations: an interval or a p-value covers only chance, not whether the cases are like those of
-your users. The power is an approximation, on the cautious side.
+your users. The power is an approximation, on the cautious side. `tests/evaluation/simulations.py`
+counts how often each says what is true.
 """
 
 from collections import Counter
-from math import sqrt
-from statistics import NormalDist, fmean, pvariance
+from collections.abc import Sequence
+from math import inf, sqrt
+from statistics import NormalDist
 
 CLEAR = 0.05  # below this p-value a difference is called clear
 Interval = tuple[float, float]  # its low end and its high end
@@ -34,17 +36,30 @@ def wilson(right: float, n: int) -> Interval:
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def paired_interval(differences: list[float], step: float) -> Interval:
+def paired_interval(differences: Sequence[float], step: float) -> Interval:
     """The 95 % interval of a mean difference between two settings on the same cases.
 
-    `differences` has one number for each case, from -1 to 1. `step` is the smallest difference that
-    a case can show (1 with one trial, 1/k with k). One case is added for each side, so that few
-    cases, or cases without a difference, do not look certain. With one trial for each case this is
-    the interval of Bonett and Price, J. Educ. Behav. Stat. 37 (2012), 479-488.
+    `differences` has one number for each case, from -1 to 1: the case is the unit, however many
+    trials it has. `step` is the smallest difference that a case can show: 1 with one trial, 1/k
+    with k.
+
+    Two cases are added, one for each side, so that few cases, or cases without a difference, do
+    not look certain. They are as large as the differences that make up most of the spread. With
+    one trial for each case they are whole cases, and this is the interval of Bonett and Price, J.
+    Educ. Behav. Stat. 37 (2012), 479-488. The spread is never less than that of two whole cases: a
+    kind of case that this sample does not have may be decided the other way, and no number of
+    trials shows that. (If 60 cases show no difference at all, one case in 22 may still have one.)
     """
-    values = [*differences, step, -step]
-    center = fmean(values)
-    half = Z * sqrt(pvariance(values) / len(values))
+    squares = [difference**2 for difference in differences]
+    spread = sum(squares)
+    added = step**2
+    if spread:
+        added = sum(square**2 for square in squares) / spread
+    spread = max(spread + 2 * added, 2.0)
+
+    n = len(differences) + 2
+    center = sum(differences) / n
+    half = Z * sqrt((spread / n - center**2) / n)
     return max(-1.0, center - half), min(1.0, center + half)
 
 
@@ -82,13 +97,24 @@ def holm(p_values: list[float]) -> list[float]:
     return raised
 
 
-def detectable(cases: int, trials: int, comparisons: int) -> float:
-    """The difference between two shares that is found two times in three with this many cases and
-    trials, in the first step of Holm's method.
+def detectable(cases: int, trials: float, comparisons: int) -> float:
+    """The difference between two shares that is found two times in three or oftener, if no case
+    gets worse, in the first step of Holm's method. It is 1.0 if nothing smaller can be found, and
+    infinite if nothing can: then even the same sign in every case would not be clear.
 
-    This is for shares near one half and cases of equal difficulty, where chance is greatest. The
-    last term is needed because an exact test moves in steps.
+    It is computed for the cases that hide a difference best: the better setting turns some from
+    always wrong into always right, and chance alone decides the others, at even odds. Then a
+    case's difference has the mean `d` and the mean square `d + (1 - d) * noise`, where `noise` is
+    what `trials` leave of chance. No other choice of rates with this mean has a larger one.
+    `trials=inf` is what the cases alone allow. The last term is one case, because an exact test
+    moves in steps.
     """
+    if comparisons * 2.0 ** (1 - cases) >= CLEAR:
+        return inf
+    noise = 1 / (2 * trials)
     errors = quantile(1 - CLEAR / (2 * comparisons)) + quantile(2 / 3)
-    runs = cases * trials
-    return min(1.0, errors * sqrt(0.5 / runs) + 1 / runs)
+    per_case = errors**2 / cases
+    # The solution of d**2 = per_case * (d + (1 - d) * noise).
+    linear = per_case * (1 - noise)
+    difference = (linear + sqrt(linear**2 + 4 * per_case * noise)) / 2
+    return min(1.0, difference + 1 / cases)

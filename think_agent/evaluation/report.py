@@ -5,12 +5,14 @@ Rule 1: a setting is named by its differences from the others. What all have in 
 Rule 2: the floors are in every table, below the settings.
 Rule 3: the last lines are sentences: one for each comparison that was named before the run, with
         its size, interval and p-value; then problems of the results, and how small n is.
+Rule 4: results of other plans have a table of their own, and are in no comparison.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil, inf
 
-from ..audit.words import counted
+from ..outcome import pluralize
 from ..policies import Price
 from ..text import shorten
 from .comparisons import Finding, compare
@@ -25,41 +27,69 @@ DECISIONS = (
     "pass^k: all of k trials are right, with 95\u00a0% Wilson intervals; said done: it was not; "
     "calls, tokens and cost: averages; -: none"
 )
+ENDS = (
+    "a tool that they need is missing; timely: the model said that it cannot be done, before it "
+    "wrote anything wrong; late: it went on; unsaid: it ended as if all were done; false: it said "
+    "so of a case that can be done"
+)
+APART = "of another plan: shown apart, in no comparison, and never tested"
+NOTHING_COMPARED = "Nothing is compared"
+ALL_EASY = "a script without a thought may be right in each of these cases"
+MOST_NAMED = 5  # trials, in a sentence
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
 Cells = dict[str, str | int]  # of a row, by column; empty or 0 if nothing was counted
 
 
 def report(
-    results: Results, prices: Mapping[Setting, Price] = {}, waits_for: Plan | None = None
+    results: Results,
+    prices: Mapping[Setting, Price] = {},
+    waits_for: Plan | None = None,
+    others: Mapping[str, Results] = {},
 ) -> list[Section]:
-    """Four sections: decisions and their cost, how they came about, kinds of cases, sentences.
-    Nothing is tested if the plan in the file `waits_for` more results, or has others.
+    """The sections: decisions and their cost, how they came about, kinds of cases; ends, if some
+    cases cannot be done; the results of `others`, by the name of their plan; sentences. Nothing is
+    tested if the plan in the file `waits_for` more results, or has others.
     """
     names = named(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     findings = compare(scores, waits_for is None)
     tested = [finding for finding in findings if finding.p is not None]
     sentences = [_of_finding(finding, names) for finding in findings]
+    for finding in findings:
+        sentences += _of_closed(finding, names)
     sentences += _of_causes(tested, names)
     sentences += _of_problems(scores, names)
     sentences += _of_common(results)
-    sentences.append(_of_size(tested, waits_for))
-    return [
+    sentences.append(_of_size(findings, waits_for))
+    sections = [
         Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
         Section("How", "", _table(scores, names, _how)),
         Section("Kinds of cases", "right of all", _table(scores, names, _kinds)),
-        Section("", "\n".join(sentences)),
     ]
+    ends = _table(scores, names, _ends)
+    if len(ends[0]) > 1:
+        sections.append(Section("Cases that cannot be done", ENDS, ends))
+    for name, own in others.items():
+        sections.append(Section(name, APART, _of_another_plan(own)))
+    return [*sections, Section("", "\n".join(sentences))]
 
 
 def power(cases: int, trials: int, comparisons: int) -> str:
     """What a run of this size can show: a sentence to read before paying for the run."""
-    seen = 100 * detectable(cases, trials, comparisons)
+    size = f"With {pluralize(cases, 'case')} and {pluralize(trials, 'trial')} of each"
+    with_these = f"with {pluralize(comparisons, 'comparison')}"
+    if not cases:
+        return f"{NOTHING_COMPARED}: {ALL_EASY}."
+    at_best = detectable(cases, inf, comparisons)
+    if at_best == inf:
+        return f"{size} nothing can be found, {with_these}: only more cases help."
+    gain = pluralize(ceil(100 * detectable(cases, trials, comparisons)), "point")
+    least = pluralize(ceil(100 * at_best), "point")
     return (
-        f"With {counted(cases, 'case')} and {counted(trials, 'trial')} of each, "
-        f"a difference of {seen:.0f} points is found two times in three, "
-        f"with {counted(comparisons, 'comparison')}."
+        f"{size}, a remedy that makes no case worse is found at least two times in three if it "
+        f"gains {gain}, {with_these}. More trials bring that to {least} at best; for less than "
+        "that, only more cases help."
     )
 
 
@@ -88,7 +118,7 @@ def _decisions(score: Score) -> Cells:
     cells["easy"] = _right(Score(score.results, easy=True))
     cells["said done"] = score.total("false_success")
     cells["wrong writes"] = score.total("wrong_writes")
-    runs = max(1, len(score.ran))
+    runs = max(1, score.finished)
     calls = score.total("model_calls")
     if calls:
         cells["calls"] = f"{calls / runs:.1f}"
@@ -111,7 +141,7 @@ def _how(score: Score) -> Cells:
     exits = Counter(result.exit for result in score.results)
     cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
     if score.usage.cached_tokens:
-        cells["cached"] = f"{score.usage.cached_tokens / len(score.ran):,.0f}"
+        cells["cached"] = f"{score.usage.cached_tokens / score.finished:,.0f}"
     return cells
 
 
@@ -120,6 +150,26 @@ def _kinds(score: Score) -> Cells:
     runs = Counter(result.kind for result in score.ran)
     right = Counter(result.kind for result in score.ran if result.right)
     return {"right": ", ".join(f"{kind} {right[kind]}/{runs[kind]}" for kind in sorted(runs))}
+
+
+def _ends(score: Score) -> Cells:
+    """How the runs ended, where a case cannot be done, and where a model says so."""
+    ended = [result for result in score.ran if not result.is_closed]
+    cannot = sum(result.cannot for result in ended)
+    ends = Counter(result.end for result in ended)
+    cells: Cells = {}
+    if cannot:
+        for end in ("timely", "late", "unsaid"):
+            cells[end] = _percent(ends[end], cannot)
+    if ends["false"] or cannot:
+        cells["false"] = _percent(ends["false"], len(ended) - cannot)
+    return cells
+
+
+def _of_another_plan(results: Results) -> list[list[str]]:
+    """The decisions under another plan."""
+    scores = {setting: Score(own) for setting, own in results.items()}
+    return _table(scores, named(results), _decisions)
 
 
 def _right(score: Score) -> str:
@@ -144,7 +194,7 @@ def _of_finding(finding: Finding, names: Names) -> str:
     comparison = finding.comparison
     setting = names[comparison.setting]
     against = names[comparison.against]
-    size = f"{100 * finding.difference:+.0f} points on {counted(finding.cases, 'case')}"
+    size = f"{100 * finding.difference:+.0f} points on {pluralize(finding.cases, 'case')}"
     question = comparison.question
     if question:
         question += " "
@@ -157,6 +207,23 @@ def _of_finding(finding: Finding, names: Names) -> str:
         return f"{question}No difference is shown between {setting} and {against}: {size}."
     verdict = "better" if finding.difference > 0 else "worse"
     return f"{question}{setting} is {verdict} than {against}: {size}."
+
+
+def _of_closed(finding: Finding, names: Names) -> Iterator[str]:
+    """How far the trials that were closed could move a comparison."""
+    if_right = finding.if_right
+    if if_right is None:
+        return
+    comparison = finding.comparison
+    closed = pluralize(finding.closed, "trial")
+    low, high = finding.bounds
+    p = "" if if_right.p is None else f" (p = {if_right.p:.2g})"
+    yield (
+        f"{names[comparison.setting]} against {names[comparison.against]}: {closed} without an "
+        f"outcome count as not right. If all such trials were right: "
+        f"{100 * if_right.difference:+.0f} points{p}; whatever they would have been: from "
+        f"{100 * low:+.0f} to {100 * high:+.0f} points."
+    )
 
 
 def _of_causes(tested: list[Finding], names: Names) -> Iterator[str]:
@@ -185,15 +252,36 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
     for setting, score in scores.items():
         errors = [result.error for result in score.results if result.error]
         if errors:
-            runs = counted(len(score.results), "run")
+            runs = pluralize(len(score.results), "run")
             yield (
                 f"{names[setting]}: {len(errors)} of {runs} ended in an error, not counted: "
                 f"{shorten(errors[0])}"
             )
+        yield from _of_closed_trials(names[setting], score)
         served = {model for result in score.results for model in result.served}
         if len(served) > 1:
             models = ", ".join(sorted(served))
             yield f"{names[setting]}: answered by several models: {models}."
+
+
+def _of_closed_trials(name: str, score: Score) -> Iterator[str]:
+    """The trials of a setting that were closed: how many, which, and what they could change."""
+    closed = [result for result in score.ran if result.is_closed]
+    if not closed:
+        return
+    which = [f"{result.case}, trial {result.trial}" for result in closed[:MOST_NAMED]]
+    if len(closed) > MOST_NAMED:
+        which.append(f"and {len(closed) - MOST_NAMED} more")
+    yield (
+        f"{name}: {len(closed)} of {pluralize(len(score.results), 'run')} have no outcome, because "
+        f"each try failed, and count as not right ({'; '.join(which)}): "
+        f"{shorten(closed[0].found[0])}"
+    )
+    if score.closed:
+        yield (
+            f"{name}: right in {_right(score)}; if all trials without an outcome were right, in "
+            f"{_right(score.if_closed_were_right())}."
+        )
 
 
 def _of_common(results: Results) -> Iterator[str]:
@@ -205,22 +293,25 @@ def _of_common(results: Results) -> Iterator[str]:
         yield f"The same for all: {', '.join(values)}."
 
 
-def _of_size(tested: list[Finding], plan: Plan | None) -> str:
+def _of_size(findings: list[Finding], plan: Plan | None) -> str:
     """How small n is, or why nothing is tested. `plan` is what is not complete."""
-    if tested:
-        n = min(finding.cases for finding in tested)
+    tested = [finding.cases for finding in findings if finding.p is not None]
+    n = min(tested, default=0)
+    if n:
         _, high = wilson(n / 2, n)
         points = 100 * high - 50
         return (
-            f"n is {counted(n, 'case')}: a share near one half is known to ± {points:.0f} points."
+            f"n is {pluralize(n, 'case')}: a share near one half is known to ± {points:.0f} points."
         )
     if plan:
         return (
             "Nothing is tested before the plan in the first line of the results file is complete "
-            f"({counted(len(plan.settings), 'setting')}, {counted(plan.trials, 'trial')} of "
-            f"{counted(plan.cases, 'case')}), nor with other settings, trials or cases: for these "
-            "choose another file."
+            f"({pluralize(len(plan.settings), 'setting')}, {pluralize(plan.trials, 'trial')} of "
+            f"{pluralize(plan.cases, 'case')}), nor with other settings, trials or cases: for "
+            "these choose another file."
         )
+    if tested:
+        return f"{NOTHING_COMPARED}: no case that is not easy has a trial of both settings."
     return (
         "Nothing is tested for significance: that takes two settings of a model, and chance has no "
         "part in what a script does."

@@ -5,11 +5,12 @@ Rule 1: everything here is a function of results. Nothing is run, so a score can
 Rule 2: the case is the unit of evidence. Repeated trials of a case show how steady a model is, not
         how it does on other cases, so intervals count each case once.
 Rule 3: an error on the way to the model is no wrong answer. It is counted separately and is in no
-        share.
+        share. A trial that fails again and again is closed: then it has an outcome, and is not
+        right (`NO_OUTCOME`).
 """
 
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import field, replace
 from math import comb
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,10 @@ from ..transcript import utc_now
 from .intervals import wilson
 
 Switch = Literal["off", "on"]
+NO_OUTCOME = "no outcome"  # the exit of a trial that was closed: each try failed
+CANNOT = "cannot"  # the exit of a run whose model said that what is asked cannot be done
+ENDED_BY_ITSELF = ("signal", "silence")
+End = Literal["timely", "late", "unsaid", "false"]
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -92,13 +97,14 @@ FOUR_ROWS: list[Json] = [
 class Result:
     """The result of one trial, a line of the results file.
 
-    The trial: `setting`, `case` (its id), `kind`, `easy` and `trial`; `name` identifies it.
+    The trial: `setting`, `case` (its id), `kind`, `easy`, `cannot` and `trial`; `name` identifies
+    it.
     The result: `right`, `found` (what the check saw, for a person to read) and `wrong_writes`; or
     only an `error`, if it failed on the way to the model. The way there: `exit`, `actions`,
     `forced` (calls with a forced tool choice), `honored` (those that obeyed it), and so on.
 
     The origin: `served`, the models that answered by their own account; the version of the `kit`;
-    and `at`, the time.
+    the `plan`, by its digest; the `sitting`, which is one run of the command; and `at`, the time.
     """
 
     setting: Setting
@@ -107,6 +113,7 @@ class Result:
     name: str = ""
     kind: str = ""
     easy: bool = False
+    cannot: bool = False
     right: bool = False
     found: tuple[str, ...] = ()
     wrong_writes: int = 0
@@ -120,12 +127,39 @@ class Result:
     error: str = ""
     served: tuple[str, ...] = ()
     kit: str = __version__
+    plan: str = ""
+    sitting: str = ""
     at: str = field(default_factory=utc_now)
+
+    @property
+    def is_closed(self) -> bool:
+        """Did each try fail, so that it counts as not right?"""
+        return self.exit == NO_OUTCOME
 
     @property
     def false_success(self) -> bool:
         """Did the model end by signal or silence although the world is not as it should be?"""
-        return self.exit in ("signal", "silence") and not self.right
+        return self.exit in ENDED_BY_ITSELF and not self.right
+
+    @property
+    def end(self) -> End | None:
+        """How it ended, seen from whether the case can be done at all. None: as it should where
+        it can, or nobody knows.
+
+        `"timely"`: it cannot, and the model said so (exit `cannot`) before it wrote anything wrong.
+        `"late"`: it cannot, and the model went on until it had done so, or something else stopped
+        it. `"unsaid"`: it cannot, and the model ended as if all were done. `"false"`: it can, and
+        the model said that it cannot.
+        """
+        if not self.cannot:
+            return "false" if self.exit == CANNOT else None
+        if self.error or self.is_closed:
+            return None
+        if self.exit in ENDED_BY_ITSELF:
+            return "unsaid"
+        if self.exit == CANNOT and not self.wrong_writes:
+            return "timely"
+        return "late"
 
 
 Results = dict[Setting, list[Result]]  # of each setting
@@ -147,19 +181,22 @@ class Score:
 
     `ran`: the results without an error. `compared`: those of hard cases, or with `easy` those of
     easy ones; `right` is how many of them are right. `by_case`: for each of these cases, which
-    trials are right. `usage`: the tokens of all runs without an error, at this `price`.
+    trials are right; `closed` counts as not right. `usage`: the tokens of all runs without an
+    error, at this `price`.
     """
 
     def __init__(
         self, results: list[Result], price: Price | None = None, *, easy: bool = False
     ) -> None:
         self.results = results
+        self._easy = easy
         self.ran = [result for result in results if not result.error]
         self.compared = [result for result in self.ran if result.easy == easy]
         self.right = sum(result.right for result in self.compared)
         self.by_case: dict[str, dict[int, bool]] = {}
         for result in self.compared:
             self.by_case.setdefault(result.case, {})[result.trial] = result.right
+        self.closed = [result for result in self.compared if result.is_closed]
         self.usage = sum((result.usage for result in self.ran), Usage())
         self.price = price
 
@@ -181,6 +218,18 @@ class Score:
                 right += comb(sum(trials.values()), k) / comb(len(trials), k)
             found.append(Share(right / n, *wilson(right, n)))
         return found
+
+    def if_closed_were_right(self) -> "Score":
+        """The score if each trial that was closed had been right."""
+        results = []
+        for result in self.results:
+            results.append(replace(result, right=True) if result.is_closed else result)
+        return Score(results, self.price, easy=self._easy)
+
+    @property
+    def finished(self) -> int:
+        """How many runs came to an end: those that an average is made of."""
+        return sum(not result.is_closed for result in self.ran)
 
     def total(self, name: str) -> int:
         """The sum of a field, such as `actions`, over the runs without an error."""
@@ -208,7 +257,7 @@ def named(settings: Collection[Setting]) -> dict[Setting, str]:
     compared = without_floors(settings)
     differing = varying(*compared)
     apart = sorted(differing) or ["provider"]
-    if compared[0].row:
+    if compared and compared[0].row:
         apart = ["row", *sorted(differing - PLAIN.keys())]
     names = {setting: setting.provider for setting in settings}
     for setting in compared:

@@ -7,15 +7,18 @@ Rule 3: two settings differ only in what their fields say. The task is the same 
         may be followed by advice on thinking, with a line that says where to think.
 Rule 4: the `digest` of a question is known before it is asked. So results of another question are
         never mixed in.
+Rule 5: an error of the suite's own code ends the evaluation, and names the case, the trial, the
+        file and the line (SuiteError). A suite whose simulated user fails raises ModelError: that
+        is counted and tried again, as the model's own failures are.
 
 Limitations: a model samples as its provider does by default, so its results vary. That is why a
 case may have several trials.
 """
 
 import asyncio
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -25,17 +28,18 @@ from pydantic import BaseModel
 from .. import __version__
 from ..agent import Agent
 from ..dialects.auto import Auto
-from ..errors import AuthError, BadRequest, ModelError, ModelNotFound
+from ..errors import AuthError, BadRequest, FileError, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
+from ..mistakes import place_of
 from ..model import Model
 from ..received import honored
 from ..testing.scripted import Script
-from ..text import canonical
 from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
 from ..transcript import Transcript
 from ..turn import Turn
 from .scores import Result, Setting
+from .sources import digest as digest_of
 
 BRIEF_NOTES = THINK.parameters["properties"] | {CARRIED: THOUGHT | {"maxLength": 180}}
 BRIEF = replace(
@@ -74,31 +78,48 @@ class World(Protocol):
 
 
 class Suite(BaseModel):
-    """The names in a suite module; the last two are optional.
+    """The names in a suite module; the last three are optional.
 
     - `prepare(case, enforce=…)` makes the world of a case. With `enforce` the world refuses wrong
       calls, as a real one might. Raises ValueError for a case it cannot read.
     - `STAND_INS`: scripted models, for the provider `offline:NAME`.
     - `FLOORS`: scripts that do not think, which are part of every evaluation.
     - `ADVICE`: a text on how to think, which does not name a tool for it.
+    - `VERSION`: what else shapes its numbers, such as the version of a benchmark and the name of
+      the model that plays its user.
+
+    `source` is a digest of its code, and of the code of the user's that it imports (`sources.py`).
     """
 
     prepare: Callable[..., World]
     STAND_INS: dict[str, Script]
     FLOORS: dict[str, Script] = {}
     ADVICE: str = ""
+    VERSION: str = ""
+    source: str = ""
+
+
+class SuiteError(ValueError):
+    """The suite's own code raised an error."""
 
 
 class Case(BaseModel, extra="allow"):
     """A line of the cases file: the fields of every case, and whatever the suite needs. `easy`: a
-    script that does not think may decide it, so settings are not compared on it. `text`: what the
-    person says first.
+    script that does not think may decide it, so settings are not compared on it. `cannot`: what the
+    person asks for cannot be done, because a tool is missing, and to say so is the right end.
+    `text`: what the person says first.
     """
 
     id: str
     kind: str
     easy: bool = False
+    cannot: bool = False
     text: str
+
+    @property
+    def line(self) -> Json:
+        """The fields that are in the line."""
+        return self.model_dump(exclude_unset=True)
 
 
 class Job(NamedTuple):
@@ -120,7 +141,7 @@ class Job(NamedTuple):
 
 def prepared(setting: Setting, case: Case, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError for an impossible setting."""
-    world = suite.prepare(case.model_dump(), enforce=setting.enforce == "on")
+    world = suite.prepare(case.line, enforce=setting.enforce == "on")
     tools = world.tools
     if setting.cover == "none":
         tools = [replace(tool, think_first=False) for tool in tools]
@@ -165,18 +186,23 @@ def _where_to_think(setting: Setting, model: Model) -> str:
     return "in a call of the tool `think`"
 
 
-def digest(setting: Setting, case: Case, model: Model, suite: Suite) -> str:
-    """A digest of everything that shapes the first request: the case, the agent's instructions and
-    tools, the setting, and the version of the kit.
-    """
+def told(setting: Setting, case: Case, model: Model, suite: Suite) -> Json:
+    """What the model of a trial is told: its instructions and tools."""
     _, agent = prepared(setting, case, model, suite)
-    asked = [__version__, asdict(setting), case.model_dump(), agent.made_of()]
-    return hashlib.sha256(canonical(asked).encode()).hexdigest()[:16]
+    return agent.made_of()
+
+
+def digest(setting: Setting, case: Case, told: Json, suite: Suite) -> str:
+    """A digest of everything that shapes the result of a trial: the case, what its model is `told`,
+    the setting, the suite's code, and the version of the kit.
+    """
+    made_of = [__version__, suite.source, suite.VERSION, asdict(setting), case.line, told]
+    return digest_of(made_of)
 
 
 async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
     """Run one trial; `transcript` is the file in which it is kept, if it is. Raises ModelError only
-    if no other trial could be run either.
+    if no other trial could be run either, and SuiteError for an error in the suite's code.
 
     A request that the provider refuses is an outcome of its setting, and not right: to leave it out
     would praise a setting that breaks its hardest cases.
@@ -188,27 +214,46 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
         case=case.id,
         kind=case.kind,
         easy=case.easy,
+        cannot=case.cannot,
         trial=job.trial,
         name=job.name,
     )
     saved = transcript or Transcript()  # each turn adds to it
     try:
-        text = case.text or world.reply(())
+        text = case.text or _next_words(job, world, ())
         while text is not None:
-            outcome = await agent.arun(text, transcript=saved)
-            text = await asyncio.to_thread(world.reply, outcome.transcript)
+            with _blaming(job, "the run"):
+                outcome = await agent.arun(text, transcript=saved)
+            text = await asyncio.to_thread(_next_words, job, world, outcome.transcript)
     except (AuthError, ModelNotFound):  # every other case would fail, too
         raise
     except BadRequest as error:
         return replace(result, exit="bad request", found=(str(error),))
     except ModelError as error:
         return replace(result, error=str(error))
-    return replace(
-        result,
-        exit=outcome.exit,
-        **_counted(Turn.all(outcome.transcript)),
-        **world.check()._asdict(),
-    )
+    with _blaming(job, "the suite's check"):
+        checked = world.check()._asdict()
+    return replace(result, exit=outcome.exit, **_counted(Turn.all(outcome.transcript)), **checked)
+
+
+def _next_words(job: Job, world: World, transcript: Sequence[Message]) -> str | None:
+    with _blaming(job, "the suite's reply"):
+        return world.reply(transcript)
+
+
+@contextmanager
+def _blaming(job: Job, what: str) -> Iterator[None]:
+    """Name the case and the trial in which code of the suite raised an error."""
+    try:
+        yield
+    except (ModelError, FileError):
+        raise
+    except Exception as error:
+        raise SuiteError(
+            f"case {job.case.id}, trial {job.trial}: {what} raised "
+            f"{type(error).__name__}: {error}{place_of(error)}; mend it and choose another file: "
+            "results of other code are not mixed"
+        ) from error
 
 
 def _counted(turns: list[Turn]) -> Json:

@@ -17,17 +17,20 @@ workflow, where `DBOS.recv` waits for a person. The README of this folder shows 
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from ..installing import install_command
+
 try:
     from dbos import DBOS, StepOptions, error
 except ImportError as missing:
-    raise ImportError('durable runs need DBOS; run: pip install "think-agent[fleet]"') from missing
+    advice = install_command("think-agent[fleet]")
+    raise ImportError(f"durable runs need DBOS; run: {advice}") from missing
 
 from .. import __version__
 from ..agent import Agent, Saved
@@ -87,29 +90,20 @@ class DurableAgent(Agent):
 
     def perform(self, effect: Effect, *, streamed: bool = False) -> Generator[Event, None, None]:
         """As a step. A recorded reply has no Deltas."""
-        do = super().perform
-        # A person is asked in the workflow: to wait is no step, only the answer is one.
-        answer = list(do(effect)) if isinstance(effect, AskHuman) else []
-        rest: Iterator[Event] = iter(())  # a step that is read from the record has no notices
-
-        def step() -> str:
-            nonlocal rest
-            rest = iter(answer or do(effect))
-            message = next(rest)
-            assert isinstance(message, Message)
-            now = utc_now()
-            if isinstance(effect, Request) and isinstance(message, Assistant):
-                message = received(message, effect.tool_choice, self._run.turn, now)  # rule 1
-            return lines([replace(message, at=now)])[0]
-
+        perform = partial(super().perform, effect)
+        if isinstance(effect, AskHuman):
+            # A person is asked in the workflow: to wait is no step, only the answer is one.
+            answer = list(perform())
+            perform = partial(iter, answer)
+        step = _Step(effect, perform, self._run, self.tools)
         try:
-            line = DBOS.run_step(_options(effect), step)
+            line = DBOS.run_step(_options(effect), step.run)
         except error.DBOSMaxStepRetriesExceeded as failed:
             raise failed.errors[-1] from None
         (message,) = read([line])
         self._stamp = str(message.at)
         yield message
-        yield from rest  # the error of a tool, too, after it is recorded
+        yield from step.rest  # the error of a tool, too, after it is recorded
 
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
@@ -117,14 +111,38 @@ class DurableAgent(Agent):
             raise TypeError(ONLY)
         if isinstance(opening, Verdict):
             _check_workflow_of(opening)
-        this = copy(self)  # workflows run side by side: each run has its own clock and keys
-        this._stamp, this._id = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
-        this.now = lambda: this._stamp
-        this._run = super(DurableAgent, this)._open_run(transcript, opening)
-        return this._run
+        durable = copy(self)  # workflows run side by side: each run has its own clock and keys
+        opened = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
+        durable._stamp, durable._id = opened
+        durable.now = lambda: durable._stamp
+        durable._run = Agent._open_run(durable, transcript, opening)
+        return durable._run
 
     async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         raise TypeError(ONLY)
+
+
+@dataclass
+class _Step:
+    """An effect as a step of the engine. `run` does it, and returns the line to be recorded. `rest`
+    is what comes after that; nothing if the step is read from the record.
+    """
+
+    effect: Effect
+    perform: Callable[[], Iterator[Event]]
+    of: Run
+    tools: Mapping[str, Tool]
+    rest: Iterator[Event] = field(default_factory=lambda: iter(()))
+
+    def run(self) -> str:
+        self.rest = self.perform()
+        message = next(self.rest)
+        assert isinstance(message, Message)
+        now = utc_now()
+        if isinstance(self.effect, Request) and isinstance(message, Assistant):
+            choice = self.effect.tool_choice
+            message = received(message, choice, self.of.turn, now, self.tools)  # rule 1
+        return lines([replace(message, at=now)])[0]
 
 
 def _check_workflow_of(answer: Verdict) -> None:

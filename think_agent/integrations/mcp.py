@@ -1,62 +1,100 @@
 """The tools of an MCP server, under the rules of this kit.
 
-Rule 1: a server may say anything of its tools. Unless you call it `trusted`, its annotations count
-        for nothing, and each tool is what the protocol takes it for without them: it changes
-        something, it may destroy something, and it must not run twice.
-Rule 2: so a call needs a thought (unless readOnlyHint), and a person's yes (unless readOnlyHint, or
-        destructiveHint is false). idempotentHint is `idempotent`. What you declare of a tool wins.
-Rule 3: a call that brought no result may have happened (`Tool.records_start`), whether the server
-        died, said "error" or took too long. A command that died is not started again.
-Rule 4: a session is opened and closed in one task, on the event loop of `waiting.py`. So sync and
+Rule 1: a server that you don't call `trusted` is believed nothing. Each of its tools is what the
+        protocol takes it for without annotations: it changes something, may destroy something, and
+        must not run twice. What you declare of a tool always wins.
+Rule 2: a tool that changes something needs a thought. It also needs a person's yes, unless a
+        trusted server says that it is not destructive.
+Rule 3: a call without a result may have happened, whether the server died, said "error" or took too
+        long. If nothing was sent, the result says so.
+Rule 4: one task opens, keeps and closes a session, on the event loop of `waiting.py`. So sync and
         async runs use it alike, and several at a time.
+Rule 5: the model reads the tools as they were when the server was opened. A later change is a
+        warning. A schema has the same keys in the same order each time: prompt caches need that.
 
-Limitations: tools only, as they were when the server was opened. No resources, prompts, sampling or
-elicitation. Images and sounds are named in a result, not shown.
+Limitations: tools only; no resources, prompts, sampling or elicitation. Images and sounds are named
+in a result, not shown. A description is a text for the model, and may tell it anything.
 """
 
 import asyncio
+import json
+import logging
+import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
-from tempfile import TemporaryFile
-from typing import IO, Any
+from contextlib import AsyncExitStack, suppress
+from pathlib import PurePath
+from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 
+from ..installing import install_command
+
 try:
-    from mcp import Client, StdioServerParameters, stdio_client
+    import anyio
+    from mcp import Client, MCPError, StdioServerParameters
     from mcp import types as wire
+    from mcp.shared.dispatcher import ProgressFnT as OnProgress
+    from mcp.types.methods import validate_server_result
+    from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as missing:
-    raise ImportError('MCP servers need an SDK; run: pip install "think-agent[mcp]"') from missing
+    advice = install_command("think-agent[mcp]")
+    raise ImportError(f"MCP servers need an SDK; run: {advice}") from missing
+
+from pydantic import TypeAdapter, ValidationError
 
 from .. import __version__
-from ..messages import Json
+from ..messages import THINK_NAME, Json
+from ..providers.address import secrets_in, shown_address
 from ..schema import transformed
-from ..text import json_text
+from ..text import canonical, json_text, sanitize, shorten
 from ..tools import NoResult, NothingDone, Tool, ToolOptions
 from ..waiting import background_loop
+from .mcp_transports import ATTEMPT, Attempt, Item, Link, connect_http, run_command, screened
 
 ME = wire.Implementation(name="think-agent", version=__version__)
 NO_HINTS = wire.ToolAnnotations()
-LEFT_OUT = ("title", "$schema", "definitions")
-TOO_LATE = "it did not answer in {} seconds"
+RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
+    wire.CallToolResult | wire.InputRequiredResult
+)
+MOST_PAGES = 100  # of a list of tools
+MOST_PARTS = 10_000  # of a schema, without references
+LONGEST_LINE = 500  # characters of an error
+CLOSING = 10.0  # seconds that a server has to close
+REFERENCE = re.compile(r'"\$(ref|dynamicRef|recursiveRef)": ')
+LEFT_OUT = ("title", "$schema", "definitions")  # of a schema: a model does not need these
+
+# The SDK logs what a server does wrong, with tracebacks. Whoever sets up logging sees that. Without
+# a handler, Python would print it. ("client" is a logger of the SDK, too.)
+for logger in ("mcp", "client"):
+    logging.getLogger(logger).addHandler(logging.NullHandler())
+
+
+class Misuse(ValueError):
+    """The arguments of a Server do not fit the server."""
 
 
 class Server:
-    """An MCP server, for as long as a `with` or an `async with` lasts. That gives its tools.
+    """An MCP server, open for as long as a `with` or an `async with` lasts. That gives its tools.
 
-    - `address`: a command line, the words of one, a URL, or what else `mcp.Client` takes (such as a
-      transport with headers of your own).
-    - `trusted`: believe what it says of its tools.
-    - `only`: the tools that you want, by their names; all if it is left out. `prefix` is put before
-      each name, so that two servers may have tools of the same name.
-    - `declared`: what you know of a tool, by its name: `{"move": {"idempotent": True}}`.
-    - `timeout`: for each call, in seconds. `start_timeout`: until the tools are known.
-    - `env`: variables for a command. Of yours, it sees no more than HOME, PATH and the like.
+    - `address`: a command line, the words of one, a URL, or what else `mcp.Client` takes: a
+      `StdioServerParameters`, a transport, or a server in this process
+    - `trusted`: believe what it says of its tools
+    - `only`: the names of the tools that you want; all tools if it is left out
+    - `prefix`: put before each name, so that two servers may have tools of the same name
+    - `declared`: what you know of a tool, by its name: `{"move": {"idempotent": True}}`
+    - `timeout`: for each call, in seconds; None for no limit
+    - `start_timeout`: until the tools are known, in seconds
+    - `env`: variables for a command. Of yours it sees only HOME, PATH and the like
+    - `headers`: for a URL, such as `{"Authorization": "Bearer …"}`
+    - `shows_log`: a command writes to the stderr of this process, and not to the end of an error
+    - `on_change`: called when the server says that its tools have changed; then nothing warns
 
-    Raises ConnectionError if it does not start, ValueError if a tool cannot be used.
+    A tool that cannot be used is left out, with a warning. Raises ConnectionError if the server
+    does not start, and ValueError if a tool that you name is missing or cannot be used.
     """
 
     def __init__(
@@ -70,171 +108,465 @@ class Server:
         timeout: float | None = 60.0,
         start_timeout: float = 60.0,
         env: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        shows_log: bool = False,
+        on_change: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        if isinstance(only, str):
+            raise TypeError(f"only={only!r}: pass a list of names")
         self._address = address
-        self._command = _words(address)
+        self._words = _words_of(address)
+        self._url = address if isinstance(address, str) and not self._words else ""
+        if env and not self._words:
+            raise TypeError("env= is for a command; for a URL, pass headers=")
+        if headers and not self._url:
+            raise TypeError("headers= is for a URL; for a command, pass env=")
+        self._env = {**_variables_of(address), **(env or {})}
+        self._headers = dict(headers or {})
         self._trusted = trusted
         self._only = None if only is None else set(only)
         self._prefix = prefix
-        self._declared = declared or {}
+        self._declared = _checked_options(declared or {})
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self._env = dict(env or {})
-        self._client: Client | None = None  # while it is open
+        self.name = _shown_name(address, self._words)  # a key in the address is not shown
+        self.listed: list[wire.Tool] = []  # as the server lists them; those that are malformed not
+        self.tools: dict[str, Tool] = {}  # by the names that the server has for them
+        self._shows_log = shows_log
+        self._on_change = on_change
+        self._left_out: dict[str, str] = {}  # tools that cannot be used, and why
+        self._link = Link(ended="it is not open")
+        self._is_open = False
 
     def __enter__(self) -> list[Tool]:
-        if asyncio._get_running_loop() is background_loop():  # it would wait for itself
-            raise RuntimeError(f"{self._address}: in an async tool, use `async with`")
+        with suppress(RuntimeError):  # there is no event loop in this thread
+            if asyncio.get_running_loop() is background_loop():
+                raise TypeError(f"{self.name}: in an async tool, use `async with`")
         opened = self._open()
         try:
             return opened.result()
         except BaseException:  # such as Ctrl-C
-            self._held.cancel()
+            self._loop.call_soon_threadsafe(self._give_up)
+            self._held.result()
             raise
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._held.result()
 
     async def __aenter__(self) -> list[Tool]:
         opened = self._open()
         try:
-            return await asyncio.wrap_future(opened)
+            return await asyncio.shield(asyncio.wrap_future(opened))
         except BaseException:
-            self._held.cancel()
+            self._loop.call_soon_threadsafe(self._give_up)
+            await asyncio.shield(asyncio.wrap_future(self._held))
             raise
 
-    def __exit__(self, *_: object) -> None:
-        self._close().result()
-
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.wrap_future(self._close())
+        self._loop.call_soon_threadsafe(self._stop.set)
+        # Shielded: it closes to the end, even if the task that waits here is cancelled.
+        await asyncio.shield(asyncio.wrap_future(self._held))
+
+    async def call(
+        self, name: str, arguments: Json, on_progress: OnProgress | None = None
+    ) -> wire.CallToolResult:
+        """Call a tool by the server's name of it. The result may be an error of the tool.
+
+        `on_progress(progress, total, message)` runs on the event loop of `waiting.py`. Raises
+        NothingDone if nothing was sent, and NoResult if there is no result: then the call may have
+        happened.
+        """
+        if self._link.ended:
+            raise NothingDone("nothing was sent: the server is gone.")
+        if self._loop is not background_loop():  # a fork has its memory, but not its connection
+            raise NothingDone("nothing was sent: the server was opened in another process")
+        work = self._ask(name, arguments, on_progress)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    @property
+    def session(self) -> Client:
+        """The SDK's client of the open session, for what else the server offers. Use it on the
+        event loop of `waiting.py`.
+        """
+        return self._client
+
+    async def list_again(self) -> None:
+        """Read `tools` and `listed` anew, after a change. (On the event loop of `waiting.py`.)"""
+        self._left_out = {}
+        self.listed = await self._list_tools()
+        self._make_tools()
+
+    # --- the session (rule 4) ---
 
     def _open(self) -> "Future[list[Tool]]":
-        if self._client is not None:
-            raise RuntimeError(f"{self._address}: it is open already; make one Server for each use")
-        opened: Future[list[Tool]] = Future()
+        if self._is_open:
+            raise RuntimeError(f"{self.name}: it is open already; make a Server for each use")
+        self._is_open = True
         self._loop = background_loop()
         self._stop = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._scope: anyio.CancelScope | None = None
+        opened: Future[list[Tool]] = Future()
         self._held = asyncio.run_coroutine_threadsafe(self._hold(opened), self._loop)
         return opened
 
-    def _close(self) -> "Future[None]":
-        self._loop.call_soon_threadsafe(self._stop.set)
-        return self._held
+    def _give_up(self) -> None:
+        """Stop opening it. (This runs on the loop.)"""
+        self._stop.set()
+        if self._scope is not None:
+            self._scope.cancel()
 
     async def _hold(self, opened: "Future[list[Tool]]") -> None:
-        """Open the session and close it, in one task (rule 4)."""
-        with TemporaryFile("w+", errors="replace") as log:  # what a command writes to stderr
+        """Open the session, keep it until `_stop` is set, and close it."""
+        self._link = link = Link(shows_log=self._shows_log)
+        try:
+            with anyio.CancelScope() as self._scope:
+                await self._keep(opened, self._scope)
+            if not opened.done():
+                raise TimeoutError
+        except BaseException as error:
+            problem = _first(error)
+            if self._stop.is_set():  # whoever opened it waits no more
+                opened.cancel()
+            elif not opened.done():
+                opened.set_exception(self._not_started(problem))
+            link.end(str(problem))
+        finally:
+            link.end("it was closed")
+            self._is_open = False
+
+    async def _keep(self, opened: "Future[list[Tool]]", scope: anyio.CancelScope) -> None:
+        scope.deadline = anyio.current_time() + self._start_timeout
+        async with AsyncExitStack() as stack:
+            self._client = Client(
+                self._transport(), client_info=ME, cache=None, message_handler=self._hear
+            )
+            await stack.enter_async_context(self._client)
+            self._left_out = {}
+            self.listed = await self._list_tools()
+            tools = self._make_tools()
+            watching = await stack.enter_async_context(anyio.create_task_group())
+            watching.start_soon(self._watch)
+            scope.deadline = math.inf
+            if not self._stop.is_set():
+                opened.set_result(tools)
+
+            await self._stop.wait()
+            scope.deadline = anyio.current_time() + CLOSING
+            watching.cancel_scope.cancel()
+
+    def _transport(self) -> Any:
+        link = self._link
+        if self._words:
+            cwd = getattr(self._address, "cwd", None)
+            way: Any = run_command(self._words, self._env, cwd, link)
+        elif self._url:
+            way = connect_http(self._url, self._headers)
+        elif hasattr(self._address, "__aenter__"):
+            way = self._address
+        else:
+            return self._address  # a server in this process
+        return screened(way, self._screen, link)
+
+    def _not_started(self, problem: BaseException) -> BaseException:
+        if isinstance(problem, Misuse):
+            return problem
+        text = _problem(problem)
+        if isinstance(problem, TimeoutError):
+            text = f"it did not answer in {self._start_timeout:g} seconds"
+        elif isinstance(problem, FileNotFoundError):
+            text = "there is no such command"
+        elif self._is_closed_by(problem):
+            text = self._link.ended
+        log = self._link.log_text
+        return ConnectionError(self._line(f"MCP server {self.name}: {text}{log and f': {log}'}"))
+
+    def _is_closed_by(self, problem: BaseException) -> bool:
+        """Is it an error of the SDK that says no more than that the connection is closed?"""
+        is_closed = isinstance(problem, MCPError) and problem.code == wire.CONNECTION_CLOSED
+        return is_closed and self._link.ended != ""
+
+    def _line(self, text: str) -> str:
+        """A text with something from the server in it, as one line without keys."""
+        return shorten(sanitize(self._secrets.sub("***", text)), LONGEST_LINE)
+
+    @property
+    def _secrets(self) -> re.Pattern[str]:
+        given = (*self._words[1:], *self._env.values(), *self._headers.values())
+        return secrets_in("", self._url, *given)
+
+    # --- its tools ---
+
+    async def _list_tools(self) -> list[wire.Tool]:
+        listed: list[wire.Tool] = []
+        cursor = None
+        for _ in range(MOST_PAGES):
+            page = await self._client.list_tools(cursor=cursor)
+            listed += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                return listed
+        raise ValueError(f"its list of tools has no end: {MOST_PAGES} pages, and more")
+
+    def _screen(self, item: Item) -> None:
+        """Take malformed tools out of a list. For one of them, the SDK would refuse the list."""
+        result = getattr(getattr(item, "message", None), "result", None)
+        tools = result.get("tools") if isinstance(result, dict) else None
+        if not isinstance(result, dict) or not isinstance(tools, list):
+            return
+        version = self._client.protocol_version
+        result["tools"] = well_formed = []
+        for tool in tools:
             try:
-                async with AsyncExitStack() as stack:
-                    async with asyncio.timeout(self._start_timeout):
-                        client = Client(self._transport(log), client_info=ME)
-                        self._client = await stack.enter_async_context(client)
-                        listed = await _listed(client)
-                    opened.set_result(self._tools(listed))
-                    await self._stop.wait()
-            except BaseException as error:
-                if not opened.done():
-                    opened.set_exception(self._not_started(error, log))
-                # Else it is gone: a call that was lost has said so, or says so now.
-            finally:
-                self._client = None
+                validate_server_result("tools/list", version, {**result, "tools": [tool]})
+            except ValidationError as error:
+                name = tool.get("name") if isinstance(tool, dict) else None
+                self._left_out[str(name)] = _problem(error)
+            else:
+                well_formed.append(tool)
 
-    def _transport(self, log: IO[str]) -> Any:
-        if not self._command:
-            return self._address
-        command, *words = self._command
-        started = StdioServerParameters(command=command, args=words, env=self._env)
-        return stdio_client(started, errlog=log)  # type: ignore[arg-type]
+    def _make_tools(self) -> list[Tool]:
+        names = {tool.name for tool in self.listed} | self._left_out.keys()
+        named = self._declared.keys() | (self._only or set())
+        if named - names:
+            missing, known = sorted(named - names), sorted(names)
+            raise Misuse(self._line(f"{self.name}: it has no tools {missing}; it has {known}"))
+        wanted = names if self._only is None else self._only
 
-    def _not_started(self, error: BaseException, log: IO[str]) -> BaseException:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        if type(error) is ValueError or not isinstance(error, Exception):
-            return error  # it says which tool cannot be used, or Ctrl-C
-        text = TOO_LATE.format(self._start_timeout) if isinstance(error, TimeoutError) else error
-        log.seek(0)
-        line = " ".join(f"MCP server {self._address}: {text} {log.read()[-500:]}".split())
-        return ConnectionError(line)
+        made: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
+        seen: set[str] = set()
+        for listed in self.listed:
+            if listed.name not in wanted - seen:  # of two that share a name, the first counts
+                continue
+            seen.add(listed.name)
+            try:
+                tool = self._make_tool(listed)
+                _check_name(tool.name, made)
+            except Exception as error:  # a schema may hold anything
+                self._left_out[listed.name] = _problem(error)
+            else:
+                made[tool.name] = tool
+                tools[listed.name] = tool
+        for name, problem in self._left_out.items():
+            text = f"{self.name}: tool {name} cannot be used: {problem}"
+            if name in named:
+                raise Misuse(self._line(text))
+            if name in wanted:
+                warnings.warn(self._line(f"{text}. It is left out."), stacklevel=2)
+        self.tools = tools
+        return list(made.values())
 
-    def _tools(self, listed: list[wire.Tool]) -> list[Tool]:
-        names = {tool.name for tool in listed}
-        chosen = names if self._only is None else self._only
-        unknown = (chosen | self._declared.keys()) - names
-        if unknown:
-            raise ValueError(f"{self._address}: no tools {sorted(unknown)}; it has {sorted(names)}")
-        return [self._tool(tool) for tool in listed if tool.name in chosen]
-
-    def _tool(self, tool: wire.Tool) -> Tool:
-        hints = tool.annotations if self._trusted and tool.annotations else NO_HINTS
-        changes = not hints.read_only_hint
-        options: Any = {
-            "name": re.sub(r"[^a-zA-Z0-9_-]", "_", self._prefix + tool.name),
-            "description": tool.description or tool.title or tool.name,
-            "read_only": not changes,
-            "idempotent": bool(changes and hints.idempotent_hint),
-            "think_first": changes,
-            "needs_approval": changes and hints.destructive_hint is not False,
+    def _make_tool(self, listed: wire.Tool) -> Tool:
+        hints = NO_HINTS
+        if self._trusted and listed.annotations is not None:
+            hints = listed.annotations
+        declared = self._declared.get(listed.name, {})
+        read_only = declared.get("read_only", hints.read_only_hint is True)
+        options: ToolOptions = {
+            "name": re.sub(r"[^a-zA-Z0-9_-]", "_", self._prefix + listed.name),
+            "description": listed.description or listed.title or listed.name,
+            "read_only": read_only,
+            "idempotent": not read_only and hints.idempotent_hint is True,
+            "think_first": not read_only,  # rule 2
+            "needs_approval": not read_only and hints.destructive_hint is not False,
             "timeout": self._timeout,
+            **declared,
         }
 
-        async def call(**arguments: Any) -> str:
-            asked = asyncio.run_coroutine_threadsafe(self._call(tool.name, arguments), self._loop)
-            return await asyncio.wrap_future(asked)
+        async def call_server(**arguments: Any) -> str:
+            result = await self.call(listed.name, arguments)
+            if result.is_error:  # rule 3
+                raise NoResult(text_of(result) or "the server gives no reason.")
+            return text_of(result)
 
-        try:
-            schema = transformed(tool.input_schema, _plain, recursive={})
-            Draft202012Validator.check_schema(schema)
-            options |= self._declared.get(tool.name, {})
-            return Tool(parameters=schema, function=call, **options)
-        except (ValueError, LookupError, SchemaError) as error:
-            problem = str(error).partition("\n")[0]
-            if isinstance(error, LookupError):
-                problem = "its schema refers to something that is not in it"
-            text = f"{self._address}: tool {tool.name}: {problem}; leave it out with only="
-            raise ValueError(text) from error
+        return Tool(parameters=_schema_of(listed), function=call_server, **options)
 
-    async def _call(self, name: str, arguments: Json) -> str:
-        if self._client is None:
-            raise NothingDone("nothing was sent: the server is gone.")
+    async def _ask(
+        self, name: str, arguments: Json, on_progress: OnProgress | None
+    ) -> wire.CallToolResult:
+        """Send a call and wait for its result. (Not by `Client.call_tool`: that raises if a result
+        does not fit the output schema, but the call has been made, and its result is there.)
+        """
+        attempt = Attempt(reached=not self._url)  # only the client for a URL knows it
+        ATTEMPT.set(attempt)
+        request = wire.CallToolRequest(
+            params=wire.CallToolRequestParams(name=name, arguments=arguments)
+        )
         try:
-            result = await self._client.call_tool(name, arguments)
+            session = self._client.session
+            result = await session.send_request(request, RESULT, progress_callback=on_progress)
         except Exception as error:
-            if self._command and getattr(error, "code", 0) == wire.CONNECTION_CLOSED:
-                self._client = None
-            raise NoResult(f"{type(error).__name__}: {error}") from error
-        if result.is_error:
-            raise NoResult(_text(result) or "the server gives no reason.")
-        return _text(result)
+            text = self._link.ended if self._is_closed_by(error) else _problem(error)
+            problem = self._line(text)
+            if not attempt.reached:
+                raise NothingDone(f"nothing was sent: {problem}") from None
+            raise NoResult(problem) from None
+        if isinstance(result, wire.InputRequiredResult):
+            raise NoResult("it asks for more input, which cannot be given here.")
+        return result
+
+    # --- its changes (rule 5) ---
+
+    async def _hear(self, message: object) -> None:
+        if isinstance(message, wire.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _watch(self) -> None:
+        """Warn when a tool has changed. What goes wrong here must not end the session."""
+        reported: set[str] = set()
+        with suppress(Exception):
+            async with AsyncExitStack() as stack:
+                if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    await self._subscribe(stack)
+                while True:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    if self._on_change:
+                        await self._on_change()
+                        continue
+                    now = {tool.name: tool for tool in await self._list_tools()}
+                    for tool in self.listed:
+                        change = _change_of(tool, now.get(tool.name))
+                        if change and tool.name not in reported:
+                            reported.add(tool.name)
+                            self._report_change(tool.name, change)
+
+    async def _subscribe(self, stack: AsyncExitStack) -> None:
+        """From 2026 on, a server reports changes only to a client that has subscribed."""
+        capability = self._client.server_capabilities.tools
+        if capability is not None and capability.list_changed:
+            await stack.enter_async_context(self._client.listen(tools_list_changed=True))
+
+    def _report_change(self, name: str, change: str) -> None:
+        text = f"{self.name}: tool {name} has changed ({change}) since the server was opened"
+        warnings.warn(self._line(f"{text}. The model still reads it as it was."), stacklevel=2)
 
 
-def _words(address: Any) -> list[str]:
-    """The words of a command line; empty if `address` is something else."""
-    if not isinstance(address, str):
-        return list(address) if isinstance(address, list | tuple) else []
-    return [] if address.startswith(("http://", "https://")) else shlex.split(address)
+def _words_of(address: Any) -> list[str]:
+    """The words of a command; empty if `address` is something else."""
+    if isinstance(address, StdioServerParameters):
+        return [address.command, *address.args]
+    if isinstance(address, list | tuple):
+        words = [str(word) for word in address]
+    elif isinstance(address, str) and not re.match(r"https?://", address, re.IGNORECASE):
+        words = shlex.split(address)
+    else:
+        return []
+    if not words:
+        raise ValueError("an empty command: pass the command line of an MCP server, or its URL")
+    return words
 
 
-async def _listed(client: Client) -> list[wire.Tool]:
-    page = await client.list_tools()
-    listed = page.tools
-    while page.next_cursor:
-        page = await client.list_tools(cursor=page.next_cursor)
-        listed += page.tools
-    return listed
+def _variables_of(address: Any) -> dict[str, str]:
+    if isinstance(address, StdioServerParameters):
+        return dict(address.env or {})
+    return {}
 
 
-def _plain(schema: Json) -> Json:
-    """Without what only readers of the schema need. (Its order stays: prompt caches go by that.)"""
-    return {key: value for key, value in schema.items() if key not in LEFT_OUT}
+def _shown_name(address: Any, words: list[str]) -> str:
+    """What may be shown of an address: of a command the program, of a URL its host."""
+    if words:
+        return PurePath(words[0]).name
+    if isinstance(address, str):
+        return shown_address(address)
+    return str(getattr(address, "name", type(address).__name__))
 
 
-def _text(result: wire.CallToolResult) -> str:
+def _checked_options(declared: Mapping[str, ToolOptions]) -> Mapping[str, ToolOptions]:
+    known = ToolOptions.__annotations__
+    for name, options in declared.items():
+        unknown = ", ".join(options.keys() - known.keys())
+        if unknown:
+            raise TypeError(
+                f"declared={{{name!r}: …}}: no option {unknown}; use {', '.join(known)}"
+            )
+    return declared
+
+
+def _check_name(name: str, made: Mapping[str, Tool]) -> None:
+    if name == THINK_NAME:
+        raise ValueError(f"{THINK_NAME!r} is the kit's own tool; use prefix=")
+    if name in made:
+        raise ValueError(f"another tool is named {name!r}, too; declare another name for it")
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _problem(error: BaseException) -> str:
+    """What is wrong, on one line."""
+    error = _first(error)
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in found["loc"])
+        return f"malformed: {where}: {found['msg']}"
+    if isinstance(error, MCPError | ValueError):
+        return str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _schema_of(tool: wire.Tool) -> Json:
+    """The schema of a tool's arguments: without references, and always in the same order (rule 5).
+
+    Raises ValueError if it cannot be used.
+    """
+    left = MOST_PARTS
+
+    def tidy(part: Json) -> Json:
+        nonlocal left
+        left -= 1
+        if left < 0:  # a few references to references may make a huge one
+            raise ValueError(f"its schema has more than {MOST_PARTS:,} parts")
+        tidied = {key: value for key, value in part.items() if key not in LEFT_OUT}
+        if "properties" in tidied:
+            tidied["properties"] = _in_order(tidied["properties"], tidied.get("required", ()))
+        return tidied
+
+    # Servers build schemas from maps, and some maps have no order.
+    ordered = json.loads(canonical(tool.input_schema))
+    try:
+        schema = transformed(ordered, tidy, recursive={})
+        Draft202012Validator.check_schema(schema)
+        if REFERENCE.search(canonical(schema)):  # the validator would look it up on the network
+            raise LookupError
+    except LookupError:
+        raise ValueError("its schema refers to something that is not in it") from None
+    except SchemaError as error:
+        raise ValueError(f"its schema is not valid: {error.message}") from None
+    except (AttributeError, TypeError, RecursionError):
+        raise ValueError("its schema cannot be read") from None
+    return schema
+
+
+def _in_order(properties: Json, required: Iterable[str]) -> Json:
+    """The required ones first, as the server lists them: a model writes arguments in this order."""
+    names = [name for name in required if name in properties]
+    return {name: properties[name] for name in (*names, *properties)}
+
+
+def _change_of(before: wire.Tool, now: wire.Tool | None) -> str:
+    """What has changed of a tool; empty if nothing has."""
+    if now is None:
+        return "it is gone"
+    fields = ("description", "input_schema", "annotations", "title")
+    changed = [field for field in fields if getattr(before, field) != getattr(now, field)]
+    return ", ".join(changed).replace("_", " ")
+
+
+def text_of(result: wire.CallToolResult) -> str:
     """All of a result as text. Most servers give structured content as text, too."""
-    texts = [_part(part) for part in result.content]
+    texts = [_part_text(part) for part in result.content]
     if not texts and result.structured_content is not None:
         texts = [json_text(result.structured_content)]
     return "\n".join(texts)
 
 
-def _part(part: wire.ContentBlock) -> str:
+def _part_text(part: wire.ContentBlock) -> str:
     match part:
         case wire.TextContent():
             return part.text

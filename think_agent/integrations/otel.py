@@ -17,17 +17,19 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 import time
 from contextlib import AbstractContextManager
 
+from ..installing import install_command
+
 try:
     from opentelemetry import trace
     from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode, Tracer
 except ImportError as error:
     raise ImportError(
-        'the spans need OpenTelemetry; run: pip install "think-agent[otel]"'
+        f"the spans need OpenTelemetry; run: {install_command('think-agent[otel]')}"
     ) from error
 
 from .. import __version__
 from ..messages import Assistant, Checked, Json, ToolResult, Usage, User
-from ..outcome import Outcome
+from ..outcome import Outcome, find_missing
 from ..running import Event
 
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others keep their names
@@ -131,7 +133,11 @@ def _end(span: Span, attributes: Json, at: int | None = None) -> None:
 def _outcome(outcome: Outcome) -> Json:
     attributes: Json = {
         "think_agent.exit": outcome.exit,
+        "think_agent.actions": len(outcome.actions),
         "think_agent.actions_behind_a_thought": outcome.behind_a_thought,
+        "think_agent.actions_failed": sum(a.result.is_error for a in outcome.actions),
+        "think_agent.actions_in_doubt": sum(a.result.in_doubt for a in outcome.actions),
+        "think_agent.checks_unmet": len(find_missing(outcome.turn)),
         **_usage(outcome.usage),
     }
     if outcome.cost is not None:

@@ -15,8 +15,7 @@ Limitations: a right number under a wrong claim is not seen.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from ..history import OpenCall
 from ..loop import CallModel, Done, Step
 from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
 from ..outcome import Outcome
-from ..schema import problems, reduced
+from ..schema import problems, reduced, remove_null
 from ..text import json_text, remove_fence, shorten
 from ..tools import ModelMistake
 from ..turn import Turn
@@ -129,7 +128,7 @@ class TypedAnswer:
             # The schema requires every property, so the model wrote null for an optional one.
             has_changed = False
             for item in error.errors():
-                if _take_out(value, item["loc"]):
+                if remove_null(value, item["loc"]):
                     has_changed = True
             if has_changed:
                 return self._validated(value, sources)
@@ -158,6 +157,8 @@ class TypedAnswer:
 
     def ask_for_form(self, step: Step, turn: Turn) -> Step:
         """The policy: a closing reply is asked for in the form of the answer (rule 1)."""
+        if turn.signal == "cannot":  # a form would make it invent an answer
+            return step
         if isinstance(step, CallModel) and step.tool_choice == "none":
             return replace(step, bounds=replace(step.bounds, output_schema=self.schema))
         return step
@@ -202,15 +203,3 @@ def keep_answer(step: Step, turn: Turn) -> Step:
     if only_thinks and reply.words:
         return Done("signal", reply.words)
     return step
-
-
-def _take_out(value: Any, place: Sequence[Any]) -> bool:
-    """Take the null at `place` out of the object that holds it. Returns False if there was none."""
-    for key in place:
-        with suppress(LookupError, TypeError):  # `key` may be the name of a union's branch
-            inner = value[key]
-            if inner is None and isinstance(value, dict):
-                del value[key]
-                return True
-            value = inner
-    return False

@@ -7,6 +7,7 @@ Rule 2: If that function raises, the person is asked, and the question says so.
 
 from collections.abc import Mapping
 
+from ..checking import show_error
 from ..loop import Policy, Step, is_action
 from ..tools import Tool
 from ..turn import Turn
@@ -26,7 +27,7 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
                 needs = needs(step.received or {})
             except Exception as error:
                 needs = True
-                remark = f"The predicate raised {type(error).__name__}: {error}."
+                remark = f"The predicate raised {show_error(error)}."
         if needs:
             return make_question(step, turn, remark)
         return step

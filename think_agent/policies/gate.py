@@ -32,6 +32,7 @@ def gate(guarded: Set[str], *, can_think: bool = True) -> Policy:
             return step
         if turn.thought_behind(step.call, guarded):
             return step
-        return Refuse(step.call, "gate", THINK_FIRST if can_think else CARRY_FIRST)
+        reason = THINK_FIRST if can_think else CARRY_FIRST.format(step.call.thought_in)
+        return Refuse(step.call, "gate", reason)
 
     return think_first

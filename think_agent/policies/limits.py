@@ -42,6 +42,8 @@ class Price:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"price {name}={value!r}: use a number")
             if value is not None and not 0 <= value < inf:
                 raise ValueError(f"price {name}={value!r}: use a number from 0")
 
@@ -57,6 +59,22 @@ class Price:
         cost = fresh * self.input + usage.output_tokens * self.output
         cost += usage.cached_tokens * cached + usage.written_tokens * written
         return cost / 1_000_000
+
+
+def read_prices(prices: Mapping[str, Price | Mapping[str, float]]) -> dict[str, Price]:
+    """Prices by the name of a model. A dict, as TOML has it, becomes a Price."""
+    found = {}
+    for name, price in prices.items():
+        if isinstance(price, Mapping):
+            try:
+                price = Price(**price)
+            except TypeError as error:
+                problem = str(error).removeprefix("Price.__init__() ")
+                raise TypeError(f"prices[{name!r}]: {problem}; see Price") from None
+        if not isinstance(price, Price):
+            raise TypeError(f"prices[{name!r}]={price!r}: use Price(input=…, output=…)")
+        found[name] = price
+    return found
 
 
 @dataclass(kw_only=True)
@@ -78,6 +96,20 @@ class Limits:
     def __post_init__(self) -> None:
         if self.cost < inf and self.model not in self.prices:
             raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
+
+    def tighten(self, given: Mapping[str, float]) -> "Limits":
+        """These limits, or those that are given for one run, whichever are smaller."""
+        smaller = {}
+        for name, value in given.items():
+            field_name = name.removeprefix("max_")
+            smaller[field_name] = min(getattr(self, field_name), value)
+        return replace(self, **smaller)
+
+    def of_turn(self, turn: Turn) -> "Limits":
+        """The limits of this turn: a run may have been given its own (`User.limits`)."""
+        if turn.request is None or not turn.request.limits:
+            return self
+        return self.tighten(turn.request.limits)
 
     def reached(self, turn: Turn) -> tuple[Kind, str] | None:
         """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
@@ -104,11 +136,12 @@ class Limits:
 
     def bound_step(self, step: Step, turn: Turn) -> Step:
         """The policy: what the limits mean for a step that is taken."""
+        limits = self.of_turn(turn)
         match step:
             case CallModel():
-                return self._bound_reply(step, turn)
+                return limits._bound_reply(step, turn)
             case Check():
-                return replace(step, at_limit=self.reached(turn) is not None)
+                return replace(step, at_limit=limits.reached(turn) is not None)
             case CallTool(call) if call.name == THINK_NAME:
                 return self._hurry(step, turn)
         return step
@@ -130,7 +163,10 @@ class Limits:
             tokens = min(tokens, bounds.max_output_tokens)
         most = None if tokens == inf else int(tokens)
         seconds = min(seconds, bounds.seconds)
-        return replace(step, bounds=replace(bounds, max_output_tokens=most, seconds=seconds))
+        bounds = replace(
+            bounds, max_output_tokens=most, seconds=seconds, model_calls=self.model_calls
+        )
+        return replace(step, bounds=bounds)
 
     def _affordable(self, turn: Turn) -> float:
         """How many tokens of output the money buys that is left; infinity if nothing limits it."""
@@ -147,15 +183,16 @@ class Limits:
 
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
+        limits = self.of_turn(turn)
         match step:
             case CallTool(call) if is_action(step):  # thoughts are not actions
-                limit = self._beyond(turn)
+                limit = limits._beyond(turn)
                 if limit:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
             case CallModel():
-                return self._close(step, turn)
-            case AskHuman(call=None) if turn.limit or self.reached(turn):  # no "go on?" at a limit
-                return self._close(CallModel(), turn)
+                return limits._close(step, turn)
+            case AskHuman(call=None) if turn.limit or limits.reached(turn):  # no "go on?" then
+                return limits._close(CallModel(), turn)
         return step
 
     def _close(self, step: CallModel, turn: Turn) -> Step:
@@ -188,7 +225,7 @@ class Limits:
     def _hurry(self, step: CallTool, turn: Turn) -> CallTool:
         """After many replies in a row that only think, the model is told to act or to finish."""
         in_a_row = turn.thoughts_in_a_row
-        if in_a_row < self.thoughts or should_continue(step.call) is False:
+        if in_a_row < self.thoughts or should_continue(step.call) in (False, "cannot"):
             return step
         told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
         return replace(step, remark=told)
@@ -202,7 +239,7 @@ class Limits:
         answer = step.answer or report(turn)
         if turn.limit:
             return Done(turn.limit, answer)
-        if step.exit == "truncated" and turn.tokens >= self.tokens:
+        if step.exit == "truncated" and turn.tokens >= self.of_turn(turn).tokens:
             return Done("budget", answer)
         if turn.reply and turn.reply.cause == "deadline":
             return Done("limit", answer)

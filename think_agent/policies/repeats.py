@@ -2,10 +2,13 @@
 
 Rule 1: two actions are the same if the tool, the arguments with which it ran, and its result are
         the same. Thoughts do not count.
-Rule 2: the model is told first. If it goes on like that, the run gives up; nobody is asked.
+Rule 2: the model is told first. If it goes on like that, the run gives up.
+Rule 3: an action that may have changed something is a reason to look again. So a call of a
+        `read_only` tool is counted since the last such action, and A B A B of look-ups is a repeat.
 """
 
-from collections import Counter
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -24,36 +27,50 @@ What = tuple[str, str, str]  # an action as a value: its name, arguments and res
 
 @dataclass
 class Repeats:
-    """The actions of a turn as values, and how often each was done."""
+    """The actions of a turn as values, and when each was done. An action's number is how many came
+    before it.
+    """
 
-    what: What = ("", "", "")  # the last action
-    in_a_row: int = 0  # how often it was done, with no other action in between
-    times: Counter[What] = field(default_factory=Counter)
-    pointed_out: dict[What, int] = field(default_factory=dict)  # `times` when the model was told
+    last: What = ("", "", "")  # the latest action
+    numbers: dict[What, list[int]] = field(default_factory=lambda: defaultdict(list))
+    last_of_tool: dict[str, int] = field(default_factory=dict)  # the number of its latest action
+    actions: int = 0
+    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
             case User(kind="repeat"):
-                self.pointed_out[self.what] = self.times[self.what]
+                self.pointed_out[self.last] = self.count()
             case ToolResult(refused="") if about and about.call.name != THINK_NAME:
                 self._add_action(message, about.call)
 
     def _add_action(self, result: ToolResult, call: ToolCall) -> None:
         action = as_run(call, result.arguments)
-        what = action.name, canonical(action.arguments), result.content
-        if what != self.what:
-            self.in_a_row = 0
-        self.in_a_row += 1
-        self.what = what
-        self.times[what] += 1
+        self.last = action.name, canonical(action.arguments), result.content
+        self.numbers[self.last].append(self.actions)
+        self.last_of_tool[call.name] = self.actions
+        self.actions += 1
+
+    def count(self, since: int = -1) -> int:
+        """How often the latest action was done, after the action with the number `since`."""
+        numbers = self.numbers.get(self.last, [])
+        return len(numbers) - bisect_right(numbers, since)
+
+    def find_last_change(self, tools: Mapping[str, Tool]) -> int:
+        """The number of the latest action that may have changed something; -1 if there is none."""
+        found = -1
+        for name, number in self.last_of_tool.items():
+            is_look_up = name in tools and tools[name].read_only
+            if not is_look_up:
+                found = max(found, number)
+        return found
 
 
 def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
     """The policy: if the same action had the same arguments and the same result `limit` times in a
     turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
-    matter. To read again after another action is not a repeat, so a `read_only` tool counts only in
-    a row.
+    matter. To read again after something has changed is not a repeat (rule 3).
     """
     most = read_limit("max_repeats", limit)
 
@@ -61,15 +78,14 @@ def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
         if not is_free(step):
             return step
         repeats = turn.read(Repeats)
-        name = repeats.what[0]
-        tool = tools.get(name)
-        times = repeats.times[repeats.what]
+        name = repeats.last[0]
+        times = repeats.count()
         times_that_count = times
-        if tool and tool.read_only:
-            times_that_count = repeats.in_a_row
+        if name in tools and tools[name].read_only:
+            times_that_count = repeats.count(since=repeats.find_last_change(tools))
         if times_that_count < most:
             return step
-        pointed_out = repeats.pointed_out.get(repeats.what)
+        pointed_out = repeats.pointed_out.get(repeats.last)
         if pointed_out is not None:
             if times == pointed_out:
                 return step

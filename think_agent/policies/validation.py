@@ -2,6 +2,7 @@
 
 Rule 1: A call is validated once, as the model wrote it. From then on its step holds the arguments
         in the types of the tool (`CallTool.fitted`), and the function is called with those.
+        Arguments that are nearly right are repaired first (`tools.repair`).
 Rule 2: Other arguments are put into a step by `with_call`, which validates them: those of a custom
         policy (`yours.py`), of a person (`asking.py`), of a retry (`doubt.py`).
 """
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 from ..loop import CallTool, Fit, Policy, Refuse, Step, is_action
 from ..messages import ToolCall
-from ..tools import ModelMistake, Tool, fit
+from ..tools import ModelMistake, Tool, fit_or_repair
 from ..turn import Turn
 
 
@@ -22,9 +23,12 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
     def validate(step: Step, turn: Turn) -> Step:
         if not is_action(step):
             return step
-        # A copy: a policy that changes the arguments in place changes the step, not the transcript.
-        call = replace(step.call, arguments=deepcopy(step.call.arguments))
-        return with_call(step, call, tools)
+        try:
+            # A copy: a policy that changes arguments in place changes the step, not the transcript.
+            call = replace(step.call, arguments=deepcopy(step.call.arguments))
+            return with_call(step, call, tools)
+        except RecursionError:
+            return Refuse(step.call, "invalid", "the arguments are nested too deeply.")
 
     return validate
 
@@ -35,6 +39,7 @@ def with_call(step: CallTool, call: ToolCall, tools: Mapping[str, Tool]) -> Call
     if changed.fitted is not None:  # the arguments are the same
         return changed
     try:
-        return replace(changed, fit=Fit.of(call, fit(tools, call)))
+        valid, values = fit_or_repair(tools, call)
     except ModelMistake as mistake:
         return Refuse(call, "invalid", str(mistake))
+    return replace(changed, call=valid, fit=Fit.of(valid, values))

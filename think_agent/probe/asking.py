@@ -12,10 +12,11 @@ Limitations: each question is asked once. A small model may do something else th
 """
 
 from ..dialects import in_dialect
+from ..dialects.auto import WITH_TOOLS
 from ..errors import ModelError
 from ..messages import Assistant
 from ..model import Model
-from .report import QUESTIONS, Report, Row, Seen, judge, recommend
+from .report import PROMPT, QUESTIONS, Report, Row, Seen, judge, recommend
 
 
 def probe(model: Model) -> Report:
@@ -25,7 +26,7 @@ def probe(model: Model) -> Report:
     rows = judge(observe(model))
     window = getattr(model, "window", None)
     if window:
-        rows.append(Row("context window", "yes", window()))
+        rows.append(Row("window", "context window", "yes", window()))
     return Report(model.name, model.model, rows, recommend(rows))
 
 
@@ -50,7 +51,19 @@ def observe(model: Model) -> dict[str, Seen]:
         is_forced_otherwise = name == "named" and "required" not in refused
         if refused.get(name) and not is_forced_otherwise:
             seen[name] = Seen(error=refused[name])
+    seen[PROMPT] = _look_at_prompt(model)
     return seen
+
+
+def _look_at_prompt(model: Model) -> Seen:
+    """The prompt that the server's template renders. No token is evaluated."""
+    render = getattr(model, "rendered", None)
+    if render is None:
+        return Seen()
+    try:
+        return Seen(prompt=render(WITH_TOOLS))
+    except ModelError as error:
+        return Seen(error=str(error))
 
 
 def _ask(model: Model, name: str) -> Seen:

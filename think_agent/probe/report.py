@@ -5,15 +5,16 @@ Rule 2: a row is judged by the reply, not by the HTTP status: a choice that rais
         no effect is `silently ignored`. To see this, each question asks for the opposite: the one
         that forces a thought asks for the weather, and so does the one that forbids tools.
 Rule 3: an error is a finding, and becomes the text of its row.
+Rule 4: decisions are made by the code of a row. Its title is free to change.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from ..dialects.auto import WITH_TOOLS, WITHOUT_TOOLS, tools_are_shown
+from ..dialects.auto import find_hidden
 from ..messages import Assistant, Force, ToolCall, ToolResult, User
 from ..model import Request
 from ..policies import Forcing
@@ -55,38 +56,22 @@ QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.
         (_OSLO, Assistant(tool_calls=(_OSLO_CALL,)), ToolResult("call_0", "weather", "")), _TOOLS
     ),
     "long": Request((User(_LONG),)),
-    "bare": WITHOUT_TOOLS,
-    "behind": WITH_TOOLS,
 }
+PROMPT = "prompt"  # no question: what the server's template renders
 NOTHING = Assistant()
-BEHIND = "tools shown behind a result"
-ROWS = {  # of the table, each with the question whose reply it reads
-    "plain answer": "plain",
-    "tool call": "calls",
-    "parallel calls": "calls",
-    "named forcing": "named",
-    "required": "required",
-    "none": "none",
-    "forcing while thinking": "named",
-    "arguments obey the schema": "calls",
-    "structured output": "schema",
-    "streaming": "stream",
-    "usage reported": "plain",
-    "empty content in history": "empty",
-    "start of a long message seen": "long",
-    BEHIND: "behind",
-}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one question brought: a reply or an `error`. A refused tool choice is an error, although
-    a reply came without it. `pieces`: the number of streamed pieces.
+    """The result of one question: a reply or an `error`. A refused tool choice is an error, even
+    though there is a reply without it. `pieces`: the number of streamed pieces. `prompt`: what the
+    server rendered; None if it does not show that.
     """
 
     reply: Assistant = NOTHING
     error: str = ""
     pieces: int = 0
+    prompt: str | None = None
 
 
 Sight = Mapping[str, Seen]
@@ -98,6 +83,7 @@ Finding = tuple[Result, str]
 class Row:
     """One line of the table. `detail` explains the result; for an error it is the error's text."""
 
+    code: str
     name: str
     result: Result
     detail: str = ""
@@ -131,94 +117,78 @@ class Report:
 
 def judge(seen: Sight) -> list[Row]:
     """The table: one row for each feature."""
-    return [Row(name, *_found(name, seen)) for name in ROWS]
+    return [Row(feature.code, feature.title, *_find(feature, seen)) for feature in FEATURES]
 
 
 def recommend(rows: Sequence[Row]) -> Advice:
     """The flags for an endpoint with this table."""
-    results = {row.name: row.result for row in rows}
-    if results["tool call"] != "yes":
-        if results["structured output"] == "yes":
+    results = {row.code: row.result for row in rows}
+    if results["calls"] != "yes":
+        if results["schema"] == "yes":
             return Advice("first", "json", "no tool calls, but a schema can force a thought")
         return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
-    if results[BEHIND] == "no":
+    if results["behind"] == "no":
         return Advice("first", "json", "behind a tool result the model cannot see its tools")
-    if results["named forcing"] == "yes":
+    if results["named"] == "yes":
         return Advice("first", "native", "tool calls work, and so does a forced thought")
     return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
+
+
+def _find(feature: "Feature", seen: Sight) -> Finding:
+    """What the reply to a feature's question says, or why there is none."""
+    if feature.question not in seen:
+        return "no", "not sent: it is known not to be taken"
+    asked = seen[feature.question]
+    if asked.error:
+        return "error", asked.error
+    finding = feature.judge(asked, seen)
+    choice = QUESTIONS.get(feature.question, NO_QUESTION).tool_choice
+    if not honored(choice, asked.reply):
+        finding = "silently ignored", _describe_calls(asked.reply)
+    if finding[0] == "silently ignored" and asked.reply.stop_reason == "max_tokens":
+        return "no", "the reply reached its token limit first"
+    return finding
 
 
 # What each row says.
 
 YES: Finding = ("yes", "")
+NO_QUESTION = Request(())
 
 
-def _found(name: str, seen: Sight) -> Finding:
-    """What the reply to a row's question says, or why there is none."""
-    question = ROWS[name]
-    if question not in seen:
-        return "no", "not sent: it is known not to be taken"
-    reply = seen[question].reply
-    if seen[question].error:
-        return "error", seen[question].error
-    finding = _read(name, reply, seen)
-    if not honored(QUESTIONS[question].tool_choice, reply):
-        finding = "silently ignored", _did(reply)
-    if finding[0] == "silently ignored" and reply.stop_reason == "max_tokens":
-        return "no", "the reply reached its token limit first"
-    return finding
-
-
-def _read(name: str, reply: Assistant, seen: Sight) -> Finding:
-    """What the reply says about the feature of a row."""
-    match name:
-        case "tool call":
-            if not reply.tool_calls:
-                return "no", _did(reply)
-            if reply.tool_calls[0].recovered:
-                return "yes", "found in its text"
-        case "parallel calls":
-            if len(reply.tool_calls) < 2:
-                return "no", f"{len(reply.tool_calls)} of 2 calls"
-        case "forcing while thinking":
-            if not any(_thinks(asked.reply) for asked in seen.values()):
-                return "unknown", "the model showed no native thinking"
-            if not _thinks(reply):
-                return "no", "when it is forced it does not think"
-        case "arguments obey the schema":
-            return _arguments(reply)
-        case "structured output":
-            try:
-                Weather.model_validate_json(reply.text)
-            except ValidationError as error:
-                return "silently ignored", problems(error).removeprefix("arguments: ")
-        case "streaming":
-            if seen["stream"].pieces < 2:
-                return "no", "it came in one piece"
-        case "usage reported":
-            if reply.usage.estimated:
-                return "no", ""
-            if seen["stream"].reply.usage.estimated:
-                return "no", "not when it streams"
-        case "start of a long message seen":
-            if MARKER not in reply.text.upper():
-                return "no", "the first line of about 5,000 tokens was not repeated"
-        case "tools shown behind a result":
-            shown = tools_are_shown(seen["bare"].reply, reply)
-            if shown is None:
-                return "unknown", "this server does not count whole prompts"
-            if not shown:
-                return "no", "its template hides them there; native tool calling goes blind"
-        case _:
-            if not reply.text.strip() and not reply.tool_calls:
-                return "no", "an empty reply"
+def _judge_answer(asked: Seen, seen: Sight) -> Finding:
+    if not asked.reply.text.strip() and not asked.reply.tool_calls:
+        return "no", "an empty reply"
     return YES
 
 
-def _arguments(reply: Assistant) -> Finding:
-    if not reply.tool_calls:
+def _judge_call(asked: Seen, seen: Sight) -> Finding:
+    if not asked.reply.tool_calls:
+        return "no", _describe_calls(asked.reply)
+    if asked.reply.tool_calls[0].recovered:
+        return "yes", "found in its text"
+    return YES
+
+
+def _judge_parallel_calls(asked: Seen, seen: Sight) -> Finding:
+    number = len(asked.reply.tool_calls)
+    if number < 2:
+        return "no", f"{number} of 2 calls"
+    return YES
+
+
+def _judge_thinking_while_forced(asked: Seen, seen: Sight) -> Finding:
+    if not any(_thinks(other.reply) for other in seen.values()):
+        return "unknown", "the model showed no native thinking"
+    if not _thinks(asked.reply):
+        return "no", "when it is forced it does not think"
+    return YES
+
+
+def _judge_arguments(asked: Seen, seen: Sight) -> Finding:
+    if not asked.reply.tool_calls:
         return "unknown", "no call was made"
-    for call in reply.tool_calls:
+    for call in asked.reply.tool_calls:
         try:
             if call.name == WEATHER.name:
                 Weather.model_validate(call.arguments)
@@ -227,7 +197,44 @@ def _arguments(reply: Assistant) -> Finding:
     return YES
 
 
-def _did(reply: Assistant) -> str:
+def _judge_schema(asked: Seen, seen: Sight) -> Finding:
+    try:
+        Weather.model_validate_json(asked.reply.text)
+    except ValidationError as error:
+        return "silently ignored", problems(error).removeprefix("arguments: ")
+    return YES
+
+
+def _judge_stream(asked: Seen, seen: Sight) -> Finding:
+    if asked.pieces < 2:
+        return "no", "it came in one piece"
+    return YES
+
+
+def _judge_usage(asked: Seen, seen: Sight) -> Finding:
+    if asked.reply.usage.estimated:
+        return "no", ""
+    if seen["stream"].reply.usage.estimated:
+        return "no", "not when it streams"
+    return YES
+
+
+def _judge_memory(asked: Seen, seen: Sight) -> Finding:
+    if MARKER not in asked.reply.text.upper():
+        return "no", "the first line of about 5,000 tokens was not repeated"
+    return YES
+
+
+def _judge_template(asked: Seen, seen: Sight) -> Finding:
+    if asked.prompt is None:
+        return "unknown", "this server does not show its prompts"
+    hidden = find_hidden(asked.prompt)
+    if hidden:
+        return "no", f"its template hides {', '.join(hidden)} there; native tool calling goes blind"
+    return YES
+
+
+def _describe_calls(reply: Assistant) -> str:
     if not reply.tool_calls:
         return "it answered in words"
     names = dict.fromkeys(call.name for call in reply.tool_calls)
@@ -236,3 +243,30 @@ def _did(reply: Assistant) -> str:
 
 def _thinks(reply: Assistant) -> bool:
     return bool(reply.thinking or reply.usage.reasoning_tokens)
+
+
+class Feature(NamedTuple):
+    """What a row of the table is about. `question`: whose reply its judge reads."""
+
+    code: str
+    title: str
+    question: str
+    judge: Callable[[Seen, Sight], Finding]
+
+
+FEATURES = (
+    Feature("plain", "plain answer", "plain", _judge_answer),
+    Feature("calls", "tool call", "calls", _judge_call),
+    Feature("parallel", "parallel calls", "calls", _judge_parallel_calls),
+    Feature("named", "named forcing", "named", _judge_answer),
+    Feature("required", "required", "required", _judge_answer),
+    Feature("none", "none", "none", _judge_answer),
+    Feature("thinking", "forcing while thinking", "named", _judge_thinking_while_forced),
+    Feature("arguments", "arguments obey the schema", "calls", _judge_arguments),
+    Feature("schema", "structured output", "schema", _judge_schema),
+    Feature("stream", "streaming", "stream", _judge_stream),
+    Feature("usage", "usage reported", "plain", _judge_usage),
+    Feature("empty", "empty content in history", "empty", _judge_answer),
+    Feature("long", "start of a long message seen", "long", _judge_memory),
+    Feature("behind", "tools shown behind a result", PROMPT, _judge_template),
+)

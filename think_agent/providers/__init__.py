@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pydantic
 
 from ..errors import ModelError
+from ..installing import install_command
 from ..model import Model
 from ..schema import problems
 
@@ -118,7 +119,7 @@ def _module_of(provider: str, package: str) -> ModuleType:
         return importlib.import_module(f".{provider}", __name__)
     except ImportError as error:  # the advice is right in the clone, and outside of it
         problem = (
-            f'its SDK is not installed, or not complete ({error}); run: pip install "{package}"'
+            f"its SDK is not installed, or not complete ({error}); run: {install_command(package)}"
         )
     except Exception as error:
         # Ollama's makes a client when it is imported, from the variables of the environment.

@@ -8,12 +8,15 @@ Rule 2: a key from the environment was not meant for any server. It is not sent 
 
 import os
 import re
-import warnings
+import socket
 from urllib.parse import quote, unquote, urlsplit
 
 from ..errors import AuthError, ConnectionFailed
+from ..mistakes import warn
 
 NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
+OLLAMA = "http://127.0.0.1:11434"  # the usual address of its server
+NO_OLLAMA = "start it with: ollama serve (or install it from ollama.com)"
 NOT_SHOWN = "(an address that cannot be shown)"
 SHORTEST_SECRET = 12  # characters; shorter ones are made-up keys for local servers
 
@@ -47,6 +50,36 @@ def checked_url(url: str, provider: str) -> str:
     return f"http://{url}"
 
 
+def ollama_address(given: str | None) -> str | None:
+    """The address of an Ollama server: the one that is `given`, else that of OLLAMA_HOST, in any
+    form that Ollama takes (`:11434`, a host alone). None if there is neither. Raises ValueError for
+    a port that is no number.
+    """
+    address = given or os.getenv("OLLAMA_HOST")
+    if not address or "://" in address:
+        return address
+    parts = urlsplit(f"//{address}")
+    host = parts.hostname or "127.0.0.1"
+    if ":" in host:
+        host = f"[{host}]"
+    port = parts.port or urlsplit(OLLAMA).port
+    return f"http://{host}:{port}{parts.path.rstrip('/')}"
+
+
+def is_silent(url: str) -> bool:
+    """Does nobody listen at `url`? It is asked only of this machine: elsewhere there may be a proxy
+    in between.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "http" or is_exposed(url):
+        return False
+    try:
+        socket.create_connection((parts.hostname, parts.port or 80), timeout=1.0).close()
+    except OSError:
+        return True
+    return False
+
+
 def is_exposed(url: str) -> bool:
     """Could others read a key on its way to `url`: plain http, and not to this machine?"""
     return not KEPT_PRIVATE.match(shown_address(url))
@@ -77,10 +110,9 @@ def is_left_out(provider: str, url: str, *variables: str) -> bool:
     held = [variable for variable in variables if os.getenv(variable)]
     if not held or not is_exposed(url):  # rule 2
         return False
-    warnings.warn(
+    warn(
         f"{provider}: {', '.join(held)} is not sent over plain http to {urlsplit(url).hostname}; "
-        "use https, or give the key on purpose (in code: api_key=)",
-        stacklevel=6,
+        "use https, or give the key on purpose (in code: api_key=)"
     )
     return True
 

@@ -49,8 +49,6 @@ class Anthropic(Stainless):
         # Rule 3: thinking is wanted back that was signed under other instructions.
         ("Expected `thinking`|bound to a different conversation", "drop_block", True),
         ("block_binding: |anthropic-beta", "drop_block", False),
-        ("cache_control", "cache", False),  # for a compatible server that does not know it
-        (r"\bstrict", "strict", False),
     )
 
     def __init__(

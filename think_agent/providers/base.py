@@ -10,8 +10,6 @@ Rule 3: what a provider signed goes back to the host that signed it, and to no o
 
 import asyncio
 import os
-import re
-import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -21,19 +19,39 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from ..errors import AuthError, BadRequest, BadResponse, ConnectionFailed, ModelError, TimedOut
-from ..messages import Json, ToolChoice
+from ..errors import (
+    AuthError,
+    BadRequest,
+    BadResponse,
+    ConnectionFailed,
+    ModelError,
+    ModelNotFound,
+    TimedOut,
+)
+from ..messages import Assistant, Json, ToolChoice
 from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
 from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
-from .errors import MEANINGS, RIGHT_KIND, STATUS, asked_wait, quoted_error, refused_kinds
+from .complaints import describe_damage, read_complaint
+from .errors import RIGHT_KIND, asked_wait, find_meaning
 from .pace import Pace
 from .reasoning import ALL, Levels, check_level
+from .refusals import (
+    Lesson,
+    ask_in_words,
+    change_options,
+    find_refused,
+    find_refused_choices,
+    find_remedy,
+    leave_out,
+)
+from .successors import describe_end
 from .transport import Trip, client_arguments, current_trip, life_of
 
 AT_ONCE = 16  # requests on one async client
+PAGE = "the server sent an HTML page instead of JSON"
 
 
 class Endpoint(Model):
@@ -43,7 +61,7 @@ class Endpoint(Model):
     settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
     `"required"`, `"none"`, and `"form"` for a schema in place of one), each with the text of the
     refusal. It starts with what is known of the model, without a text, and grows with what its
-    server refuses.
+    server refuses. `left_out`: fields that the kit would add by itself (`refusals.py`).
     """
 
     wire: ModuleType
@@ -57,6 +75,7 @@ class Endpoint(Model):
     # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
+    always_streams = False  # also where nobody watches: then `timeout` is silence there, too
     no_server = "check base_url, the network, and that the server runs"  # advice
 
     def __init__(
@@ -75,6 +94,7 @@ class Endpoint(Model):
         self.settings = settings
         self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
+        self.left_out: set[str] = set()
         base_url = base_url or os.getenv(self.url_variable)
         self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
         self.url = checked_url(base_url or self.usual_url, self.name)
@@ -133,18 +153,40 @@ class Endpoint(Model):
             "socksio); check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
         )
 
-    def to_wire(self, request: Request) -> Json:
-        """The request as the provider's JSON."""
+    def to_wire(
+        self, request: Request, lesson: Lesson | None = None, *, stream: bool = False
+    ) -> Json:
+        """The request as the provider's JSON, without what this server does not take."""
+        left_out = self.left_out
+        options = self.options
+        if lesson is not None:
+            left_out = left_out | lesson.left_out
+            options = options | lesson.options
+        if "response_format" in left_out:
+            request = ask_in_words(request)
         body: Json = self.wire.to_wire(  # rule 3: for this host
-            request, self.model, self.settings, host=self.host, **self.options
+            request,
+            self.model,
+            self.settings,
+            host=self.host,
+            **change_options(options, left_out),
         )
+        if stream:
+            body |= self.wire.STREAMED
+        if left_out:
+            body = leave_out(body, left_out)
         return body
 
     def check(self) -> None:
         """Raises the ModelError that a run would meet at once, as far as the server tells."""
         self._learn_once(Trip())
 
-    def _learn_once(self, trip: Trip) -> None:
+    def _has_questions(self, request: Request) -> bool:
+        """Has the server to be asked something before this request?"""
+        return not self._has_learned
+
+    def _learn_once(self, trip: Trip, request: Request | None = None) -> None:
+        """Ask the server about its model, and what else has to be known before a `request`."""
         if not self._has_learned:  # rule 2
             with trip:
                 levels = self.learn()
@@ -159,23 +201,41 @@ class Endpoint(Model):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def remember(self, refusal: BadRequest, asked: ToolChoice, form: Json | None) -> None:
-        """Ask in another way from now on, if the server's `refusal` tells of one that helps: with
-        an option of `remedies`, without a `form`, or with a weaker tool choice than was `asked`.
+    def learn_from(
+        self, refusal: BadRequest, asked: ToolChoice, form: Json | None, body: Json
+    ) -> Lesson:
+        """How to ask instead, as far as the server's `refusal` of `body` tells: with an option of
+        `remedies`, without a field, without a `form`, or with a weaker tool choice than was
+        `asked`.
         """
         complaint = refusal.complaint
-        for words, option, value in self.remedies:
-            if re.search(words, complaint) and self.options.get(option) != value:
-                self.options[option] = value
-                if option == "strict":
-                    warnings.warn(f"{self.name}: strict schemas are left out", stacklevel=4)
-                return
-        for kind in refused_kinds(asked, form, complaint):
-            self.refused[kind] = str(refusal)
+        remedy = find_remedy(self.remedies, self.options, complaint)
+        if remedy:
+            return Lesson(options=remedy)
+        if refusal.status in (400, 422):
+            left_out = find_refused(complaint, body)
+            if left_out:
+                return Lesson(left_out=set(left_out))
+        kinds = find_refused_choices(asked, complaint)
+        if kinds and form is not None:
+            kinds = ["form"]  # the choice is tried without the form first
+        return Lesson(refused=dict.fromkeys(kinds, str(refusal)))
+
+    def keep(self, lesson: Lesson) -> set[str]:
+        """Ask in this way from now on. Returns the fields that are left out for the first time."""
+        new = lesson.left_out - self.left_out
+        self.options |= lesson.options
+        self.refused |= lesson.refused
+        self.left_out |= lesson.left_out
+        return new
 
     def signed_under(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
         return ""
+
+    def remark(self, reply: Assistant, response: Json, body: Json) -> Assistant:
+        """`reply` with what else the response tells a person (`cause`, `notice`)."""
+        return reply
 
     # What went wrong, as one of our errors.
 
@@ -207,39 +267,42 @@ class Endpoint(Model):
             raise error
         if not response.is_success:
             return self.error(response.text)
+        return self.not_a_reply(error)
+
+    def not_a_reply(self, error: BaseException | None = None) -> BadResponse:
+        """The error for an HTTP 200 that holds no reply; `error` came up when it was read."""
+        if current_trip().is_page:
+            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
         return BadResponse(
-            f"{self.name}: what the server sent is not a reply ({type(error).__name__}: "
-            f"{self.quote(str(error))}); {RIGHT_KIND}"
+            f"{self.name}: what the server sent is not a reply ({describe_damage(error)}); "
+            f"{RIGHT_KIND}"
         )
 
     def error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
-        message, code = quoted_error(answer)
-        response = current_trip().response
-        status = response.status_code
-        if status == 200:  # an error inside it
-            status = STATUS.get(code, 400)
-            if code.isdecimal():
-                status = int(code)
-        line = f"{status} {self.name}: {code} {message}"
-        for meaning in MEANINGS:  # the last one fits any line
-            if re.search(meaning.pattern, line, re.IGNORECASE | re.DOTALL):
-                break
-        advice = meaning.advice.format(key=self.main_key, model=self.model)
+        trip = current_trip()
+        complaint = read_complaint(answer)
+        if trip.is_page:
+            complaint = complaint._replace(message=PAGE)
+        meaning, status = find_meaning(complaint, self.name, trip.response.status_code)
+        advice = meaning.advice.format(
+            key=self.main_key, model=self.model, most=f"{self.settings.most_output:,} tokens"
+        )
+        if issubclass(meaning.kind, ModelNotFound):
+            advice += describe_end(self.model)
         # The server may know better than its status.
-        may_retry = response.headers.get("x-should-retry") != "false"
+        headers = trip.response.headers
+        may_retry = headers.get("x-should-retry") != "false"
         return meaning.kind(
-            f"{self.name}: {self.quote(message) or f'HTTP {status}'}; {advice}",
+            f"{self.name}: {self.quote(complaint.message) or f'HTTP {status}'}; {advice}",
             status=status,
-            retry_after=asked_wait(response.headers),
+            retry_after=asked_wait(headers),
             retryable=meaning.retryable and may_retry,
-            complaint=self.secrets.sub("***", message),
+            complaint=self.secrets.sub("***", complaint.message),
         )
 
     def quote(self, text: str) -> str:
         """A provider's text for use in a message: one line, not too long, without secrets."""
-        if text.lstrip().startswith("<"):
-            return "the server sent an HTML page instead of JSON"
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
     # What each provider writes.

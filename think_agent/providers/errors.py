@@ -1,14 +1,18 @@
 """What a provider's error means: one table for all of them.
 
-Rule 1: the message is read out of the response, or out of the SDK's exception. What it means is
-        decided here, by one line: the HTTP status (or the one that fits the provider's code), the
-        provider, the code and the message.
-Rule 2: the table is data (`MEANINGS`). The first pattern that fits that line counts.
-Rule 3: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
-        connection. After a whole timeout of silence there is no second try, and where the server
-        says `x-should-retry: false`.
-Rule 4: advice names a setting as it is called in code and, with dashes, on the command line.
-Rule 5: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
+Rule 1: the message is read out of the response, or out of the SDK's exception (`complaints.py`).
+        What it means is decided here, by one line: the HTTP status, the provider, the type, the
+        code and the message.
+Rule 2: the table is data. The first pattern that fits the line counts: those of wordings come first
+        (`WORDINGS`), then those of the status alone (`STATUSES`).
+Rule 3: an error inside an HTTP 200 has no status, so one is found for it (`find_meaning`): by its
+        type, else by its code, else by the first wording that fits under one of `WORDED`. Only an
+        error of which nothing is known is the server's, and may pass.
+Rule 4: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
+        connection. Money that is spent does not come back in seconds, whatever the status. After a
+        whole timeout of silence there is no second try, and where the server says
+        `x-should-retry: false`.
+Rule 5: advice names a setting as it is called in code and, with dashes, on the command line.
 """
 
 import re
@@ -16,7 +20,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import (
     AuthError,
@@ -28,24 +32,9 @@ from ..errors import (
     RateLimited,
     ToolsUnsupported,
 )
-from ..messages import Force, Json, ToolChoice
-from ..wire.json_reading import json_value
+from .complaints import Complaint
 
 RIGHT_KIND = "check that base_url points to the right kind of server"
-
-# The HTTP status that fits an error inside an HTTP 200, by its code. Any other code is about the
-# request (400); no code at all is about the server (500).
-STATUS = {
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "insufficient_quota": 429,
-    "": 500,
-    "error": 500,  # the type of an `error` event that names no code
-    "api_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 
 
 class UnreadCall(BadResponse):
@@ -55,14 +44,18 @@ class UnreadCall(BadResponse):
 
 
 class Meaning(NamedTuple):
-    """What an error means, if the pattern is found in `STATUS provider: code message`. `advice` may
-    hold `{key}` (the variable of the API key) and `{model}`.
+    """What an error means, if the pattern is found in `STATUS provider: type code message`.
+    `advice` may hold `{key}` (the variable of the API key), `{model}`, and `{most}` (the bound on
+    the tokens of a reply).
     """
 
     kind: type[ModelError]
     pattern: str
     advice: str
     retryable: bool = False
+
+    def fits(self, line: str) -> bool:
+        return re.search(self.pattern, line, re.IGNORECASE | re.DOTALL) is not None
 
 
 NO_CALL = (
@@ -74,15 +67,47 @@ OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an 
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
-    "^500 ollama:  EOF$"
+    "^500 ollama: EOF$"
 )
 # As they say it: Ollama, OpenRouter, OpenAI, Groq, and vLLM and llama.cpp of how they were started.
 NO_TOOLS = (
     "does not support tools|support tool use|tools is not supported|"
     "tool calling` is not supported|requires --(enable-auto-tool-choice|jinja)"
 )
+NO_MODEL = (
+    r"^40[04] .*(model[_ ]?not[_ ]?found|\bmodel\b.*\bnot (found|exist)|no such model|"
+    r"unknown model|(invalid|not a valid|not a chat) model|supported API model names|"
+    r"\bmodel\b.*\b(was|is|has been) (deprecated|retired|decommissioned|shut ?down|removed))"
+)
+# The bound of a reply, as the kit sets it, does not fit into the window, the model's own bound, or
+# the tokens of a minute: vLLM, SGLang, OpenAI, Anthropic, DeepSeek, Groq, OpenRouter, TGI, Gemini.
+OUTPUT_BOUND = (
+    r"max_?(completion_|output_|new_)?tokens|(in|for) the (completion|output)\b|draft tokens|"
+    r"completion tokens|maximum tokens you requested|tokens per min"
+)
+NOT_FITTING = (
+    r"too (large|high|many|big)|exceed|at most|less than or equal|<=|\d >|\brange\b|reduce|maximum"
+)
+TOO_LONG_A_REPLY = (
+    rf"^4(00|13|22) (?=.*({OUTPUT_BOUND}))(?=.*({NOT_FITTING}))(?!.*(unsupported|not supported))"
+)
+SPENT = (
+    r"insufficient[_ ](user[_ ])?(quota|balance|credit|funds)|billing[_ ](hard[_ ]limit|error)|"
+    r"spend(ing)?[_ ]?(limit|cap)|out of (credits?|funds|balance)|credit balance|"
+    r"(no|not enough|more|all available|remaining) credits?\b|exceeded_current_quota|"
+    r"recharge|top[- ]?up|arrear|overdue|payment|usage[_ ]limit"
+)
+# OpenAI says this of money alone. Gemini says it of a minute's quota, too.
+QUOTA = r"^429 (?!gemini).*current quota, please check your plan(?!.*(retry in|per.?minute))"
+PLAN = "check plan and billing, wait until the limit is lifted, or send less"
 SLIP = "the model made a mistake; ask again"
-MEANINGS = [  # the first one that fits
+KEY = "check {key} (in code: api_key=), its rights and its credit"
+CONTEXT = (
+    "send less at a time, begin a new conversation (a signed one is never shortened), show fewer "
+    "turns (keep_turns) or, on Ollama, raise num_ctx"
+)
+REPLY_BOUND = "set max_output_tokens lower: a reply may take up to {most} now"
+WORDINGS = [  # the first one that fits
     Meaning(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -91,21 +116,33 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "Expected `thinking`|bound to a different|block_binding|thinking-binding",
             "finish this turn with the instructions and tools it began with, or begin a new turn"),
     Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
-    Meaning(BadRequest, "context (length|size|window)|prompt is too long|input token count|^413 ",
-            "send less at a time, begin a new conversation (a signed one is never shortened), "
-            "show fewer turns (keep_turns) or, on Ollama, raise num_ctx"),
-    Meaning(ModelNotFound, "^404 ollama: .*model", "run: ollama pull {model}"),
-    Meaning(ModelNotFound, "^404 .*model|^400 .*(model_not_found|model.*not (found|exist)|"
-            "(invalid|not a valid|not a chat) model|supported API model names)",
-            "check the model's name"),
+    Meaning(BadRequest, TOO_LONG_A_REPLY, f"{REPLY_BOUND}, or {CONTEXT}"),
+    Meaning(BadRequest, "context (length|size|window)|(prompt|input) is too long|"
+            "input token count|^413 ", CONTEXT),
+    Meaning(ModelNotFound, "^404 ollama: .*model.*(not found|pull)", "run: ollama pull {model}"),
+    Meaning(ModelNotFound, NO_MODEL, "check the model's name"),
     Meaning(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
-    Meaning(RateLimited, "^4(02|03|29) .*(insufficient_quota|billing_hard_limit)|"
-            "^429 .*(too large|usage limit)",
-            "check plan and billing, wait until the limit is lifted, or send less"),
+    Meaning(AuthError, "^402 .*max_?tokens", f"add credit, or {REPLY_BOUND}"),  # OpenRouter
+    Meaning(RateLimited, "^429 .*(too large)", f"{PLAN}, or {REPLY_BOUND}"),
+    Meaning(RateLimited, f"^4(03|29) .*({SPENT})|^402 .*insufficient_quota|{QUOTA}", PLAN),
+    Meaning(AuthError, r"^40[01] .*(API[_ -]?key|credit balance)", KEY),
+    Meaning(AuthError, f"^402 .*({SPENT})", KEY),
+    Meaning(AuthError, r"^401 .*(unauthori[sz]ed|authenti|credentials|invalid (access )?token|"
+            "access denied|permission|forbidden)", KEY),
+    Meaning(BadRequest, r"^400 .*(polic(y|ies)|safety|moderat|inappropriate|prohibited|sensitive)",
+            "the provider's filter refuses it: change the request"),
+    # Plain words for "your request is wrong". They matter inside an HTTP 200 alone.
+    Meaning(BadRequest, r"^400 .*(bad request|extra inputs|not (supported|permitted|allowed)|"
+            r"unsupported|unrecogni[sz]ed|unknown (parameter|field|name)|malformed|"
+            r"invalid (request|param|argument|value|schema|type|input|json|message|role|image)|"
+            r"(is|field) required|missing (required )?(param|field|argument)|must be)",
+            "change the request"),
+]  # fmt: skip
+STATUSES = [
     Meaning(AuthError, "^40[123] ollama: ",
             "run: ollama signin, or set {key} (in code: api_key=)"),
-    Meaning(AuthError, "^40[123] |^400 .*(API key|credit balance)",
-            "check {key} (in code: api_key=), its rights and its credit"),
+    Meaning(AuthError, "^40[123] ", KEY),
+    Meaning(ModelNotFound, "^404 .*model", "check the model's name"),
     Meaning(BadRequest, "^40[45] ",
             "check base_url (OpenAI's kind usually ends in /v1, Ollama's does not)"),
     Meaning(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
@@ -113,6 +150,59 @@ MEANINGS = [  # the first one that fits
     Meaning(BadRequest, "^4", "change the request"),
     Meaning(BadResponse, "", "it redirects, or sends nothing: check base_url"),
 ]  # fmt: skip
+WORDED = (400, 401, 402, 404, 500)  # where an error inside an HTTP 200 is looked for by its wording
+
+# The HTTP status that fits a type or a code, by the words in it (`DataInspectionFailed`,
+# `model_not_found`). The first one that is found counts.
+CODES = (
+    (400, r"image"),
+    (429, r"quota|rate limit|too many|slow ?down|throttl|resource exhausted|usage limit"),
+    (402, r"billing|payment|insufficient (balance|credit|funds)|spend|arrear|credit"),
+    (401, r"api ?key|authenti|unauthori|credential|auth error|token (invalid|expired)|account"),
+    (403, r"permission|access|^forbidden|on hold"),
+    (404, r"not found|no such|does not exist"),
+    (504, r"time ?out|timed out|deadline"),
+    (529, r"overload|unavailable|capacity|busy|temporar"),
+    (400, r"invalid|bad request|unsupported|unknown (param|field)|unrecogni|missing|malformed|"
+          r"polic|violat|inspect|moderat|safety|filter|prohibited|sensitive|mismatch|forbidden|"
+          r"too (large|long|small)|exceed|validation|failed precondition|out of range|"
+          r"not (supported|allowed)|refus|blocked|value error|schema"),
+)  # fmt: skip
+GENERAL = r"^(invalid|bad) request( error)?$"  # a type that is a code's shelf: the code says more
+
+
+def find_meaning(complaint: Complaint, provider: str, status: int) -> tuple[Meaning, int]:
+    """What a complaint means, and its HTTP status (rule 3)."""
+    if status != 200:
+        return _look_up(complaint, provider, status), status
+    known = find_status(complaint)
+    if known:
+        return _look_up(complaint, provider, known), known
+    for meaning in WORDINGS:
+        for status in WORDED:
+            if meaning.fits(_line(complaint, provider, status)):
+                return meaning, status
+    return _look_up(complaint, provider, 500), 500
+
+
+def find_status(complaint: Complaint) -> int:
+    """The HTTP status that fits the type of a complaint, or else its code; 0 if neither is known.
+    A type that fits any mistake of a request counts last.
+    """
+    words = [_words(complaint.kind), _words(complaint.code)]
+    is_general = re.search(GENERAL, words[0])
+    if is_general:
+        words.reverse()
+    for word in words:
+        if word.isdecimal():
+            number = int(word)
+            if 400 <= number < 600 and number != 500:  # 500 says nothing
+                return number
+            continue
+        for status, pattern in CODES:
+            if re.search(pattern, word):
+                return status
+    return 0
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
@@ -132,45 +222,19 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def quoted_error(error: Any) -> tuple[str, str]:
-    """Message and code of an error object as OpenAI, Anthropic and similar servers send it."""
-    match error:
-        case {"error": inner}:
-            return quoted_error(inner)
-        case str() if json_value(error):  # Ollama passes on what its engine said, as text
-            return quoted_error(json_value(error))
-        case dict():
-            message = str(error.get("message") or error)
-        case _:
-            return str(error), ""
-    for detail in (error.get("param"), error.get("metadata")):  # OpenRouter: its host's text
-        if detail and str(detail) not in message:
-            message += f" ({detail})"
-
-    code = error.get("code") or error.get("type", "")
-    return message, str(code)
+def _look_up(complaint: Complaint, provider: str, status: int) -> Meaning:
+    line = _line(complaint, provider, status)
+    for meaning in (*WORDINGS, *STATUSES):  # the last one fits any line
+        if meaning.fits(line):
+            break
+    return meaning
 
 
-# Rule 5. By text, as there are no codes: of Anthropic, DeepSeek, DashScope, LM Studio, Gemini.
-REFUSED_CHOICE = re.compile(
-    r"tool[_ ]?choice(?! requires)|Thinking mode does not support|"
-    r"function[ _]?calling[ _]?(config|mode)",
-    re.IGNORECASE,
-)
-ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECASE)
-REFUSED_FORM = re.compile("grammar|format|schema|tool[_ ]?choice", re.IGNORECASE)
+def _line(complaint: Complaint, provider: str, status: int) -> str:
+    said = [part for part in (complaint.kind, complaint.code, complaint.message) if part]
+    return f"{status} {provider}: {' '.join(said)}"
 
 
-def refused_kinds(asked: ToolChoice, form: Json | None, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`: `"form"` if it was
-    asked for one. None of them if it is about something else.
-    """
-    if form and REFUSED_FORM.search(complaint):
-        return ["form"]
-    if asked == "auto" or not REFUSED_CHOICE.search(complaint):
-        return []
-    if not isinstance(asked, Force):
-        return [asked]
-    if ONLY_STRINGS.search(complaint):  # it takes no object, but maybe "required"
-        return ["named"]
-    return ["named", "required"]
+def _words(code: str) -> str:
+    """A type or a code as words: `"DataInspectionFailed"` is "data inspection failed"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", " ", code).strip().lower()

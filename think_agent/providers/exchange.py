@@ -1,7 +1,8 @@
 """One request on its way, until there is a reply or an error: asking, asking again, giving up.
 
-Rule 1: if the provider refuses a tool choice, it is asked for a weaker one. That is remembered for
-        the model, and the reply says so (`enforced`). A body that was refused is not sent again.
+Rule 1: if the provider refuses a tool choice or a field that the kit adds by itself, it is asked
+        at once in another way (`refusals.py`). The reply says so (`enforced`, `notice`). Once a try
+        succeeded, the provider keeps that way. A body that was refused is not sent again.
 Rule 2: only this module retries. An error that is `retryable` leads to up to `retries` more tries,
         but never after a part of the reply was shown, and after no wait over `LONGEST_WAIT`.
 Rule 3: a stream that breaks off before anything came is an error. If it breaks off later, tells of
@@ -15,6 +16,7 @@ Rule 6: tokens that a server does not count are estimated: limits have to hold.
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +24,13 @@ from ..errors import BadRequest, BadResponse, ModelError, TimedOut
 from ..messages import Assistant, Enforced, Json
 from ..model import Request
 from ..streaming import Delta, Notice
-from ..wire.forms import FormReader, read_form
+from ..wire.forms import FormReader, read_form, with_notice
 from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .errors import RIGHT_KIND, SLIP, UnreadCall
+from .complaints import find_complaint, is_complaint
+from .errors import RIGHT_KIND, UnreadCall
+from .refusals import Lesson, describe
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -35,57 +39,90 @@ PER_TOKEN = 4  # characters, roughly
 
 
 class Exchange:
-    """A request and its outcome: the reply or the error, once there is one. `wait`: the seconds
+    """A request and its outcome: the reply or the error, once there is one. `is_shown`: a watcher
+    sees the pieces of the reply. `streams`: the server is asked for pieces. `wait`: the seconds
     before the next try.
     """
 
-    def __init__(self, provider: Endpoint, request: Request) -> None:
+    def __init__(self, provider: Endpoint, request: Request, *, is_shown: bool) -> None:
         self.provider = provider
         self.request = request
         self.wait = 0.0
         self.outcome: Assistant | ModelError | None = None
         self.trip = Trip(request.deadline)
+        self.streams = is_shown or provider.always_streams
+        self._shows = is_shown
         self._tries = 0
+        self._lesson = Lesson()
         self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
 
-    def reserve(self) -> Iterator[Notice]:
-        """Make `wait` long enough for the next place in the pace, but not longer than the deadline
-        allows. Yields what a watcher should know before.
+    @contextmanager
+    def reserved(self) -> Iterator[list[Notice]]:
+        """A place in the pace. In the block, the caller shows these notices and waits for `wait`
+        seconds: until the place, but not longer than the deadline allows. The place is given back
+        if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
         """
-        held = self.provider.pace.reserve()
-        self.wait = min(max(held, self.wait), self.trip.left)
-        if held >= NOTICEABLE:
-            yield Notice(f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute")
+        pace = self.provider.pace
+        before = self.wait
+        place, held = pace.reserve(after=before)
+        self.wait = min(held, self.trip.left)
+        notices = []
+        if held - before >= NOTICEABLE:
+            text = f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute"
+            notices.append(Notice(text))
+        is_used = False
+        try:
+            yield notices
+            is_used = held <= self.wait
+        finally:
+            if not is_used:
+                pace.give_back(place)
 
     def prepare(self) -> Json:
         """The body of the next try: with a form, or with the strongest tool choice that the
         provider takes.
         """
         self.wait = 0.0
-        self.fold = self.provider.fold()
-        self._form = self.provider.form(self.request)
+        provider = self.provider
+        refused = provider.refused | self._lesson.refused
+        left_out = provider.left_out | self._lesson.left_out
+        self.fold = provider.fold()
+        self._form = None
+        if "form" not in refused and "response_format" not in left_out:
+            self._form = provider.form(self.request)
         if self._form is None:
-            self._asked = relax(self.request, self.provider.refused)
+            self._asked = relax(self.request, refused)
         else:
             self._asked = replace(self.request, output_schema=self._form)
             self._form_reader = FormReader(self.request, self._form)
-        self._body = self.provider.to_wire(self._asked)
+        self._body = provider.to_wire(self._asked, self._lesson, stream=self.streams)
         return self._body
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
+        complaint = find_complaint(event)
+        if complaint is not None:
+            raise ErrorAnswer(complaint)
         for delta in self.fold.feed(event):
             checked = validate_delta(delta)
+            if not self._shows:
+                continue
             self._is_shown = True
             if self._form is None:
                 yield checked
             else:
                 yield from self._form_reader.feed(checked)
 
+    def finish(self, response: Any) -> None:
+        """A whole response has come: make the reply of it."""
+        self.outcome = self._keep_lesson(self._read(response))
+
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
-        reply = self.read(self.fold.result())
+        if self.trip.is_page:
+            raise self.provider.not_a_reply()
+        reply = self._read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
             raise BadResponse(
@@ -93,7 +130,7 @@ class Exchange:
                 f"{RIGHT_KIND}",
                 retryable=True,
             )
-        self.outcome = reply
+        self.outcome = self._keep_lesson(reply)
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
@@ -118,7 +155,7 @@ class Exchange:
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
         """What came in spite of `problem`, if the run can go on from it."""
         if isinstance(problem, UnreadCall):
-            mistake = str(problem).removesuffix(f"; {SLIP}")
+            mistake = problem.complaint
             return self._malformed(_unfinished(self._so_far(), mistake), mistake)
 
         is_silent = isinstance(problem, TimedOut)
@@ -136,9 +173,17 @@ class Exchange:
         """Can what was refused be sent at once in another way? The provider remembers it."""
         if not isinstance(problem, BadRequest):
             return False
-        self.provider.remember(problem, self._asked.tool_choice, self._form)
+        choice = self._asked.tool_choice
+        self._lesson.add(self.provider.learn_from(problem, choice, self._form, self._body))
         self._refused_bodies.append(self._body)
         return self.prepare() not in self._refused_bodies  # rule 1
+
+    def _keep_lesson(self, reply: Assistant) -> Assistant:
+        """This way of asking worked, so it is kept. `reply` says what is new (rule 1)."""
+        for name in sorted(self.provider.keep(self._lesson)):
+            reply = with_notice(reply, describe(self.provider.name, name))
+        self._lesson = Lesson()
+        return reply
 
     def _may_pass(self, problem: ModelError) -> bool:
         """May the request be tried again, after a wait?"""
@@ -158,12 +203,18 @@ class Exchange:
 
     # From a response to a reply.
 
-    def read(self, response: Any) -> Assistant:
+    def _read(self, response: Any) -> Assistant:
         """A whole response as a reply."""
         provider = self.provider
-        if response.get("error"):  # whatever else is in it
-            raise ErrorAnswer(response["error"])
-        reply = provider.wire.from_wire(response)
+        complaint = find_complaint(response)
+        if complaint is not None:  # whatever else is in it
+            raise ErrorAnswer(complaint)
+        try:
+            reply = provider.wire.from_wire(response)
+        except (AttributeError, LookupError, TypeError) as damage:
+            if is_complaint(response):
+                raise ErrorAnswer(response) from damage
+            raise
         enforced = self._enforced()
         if self._form is not None:
             reply = read_form(reply, self.request, self._form)
@@ -171,6 +222,7 @@ class Exchange:
         signed_under = ""
         if reply.signed:
             signed_under = provider.signed_under(self._body)
+        reply = provider.remark(reply, response, self._body)
         reply = validate_reply(
             reply,
             enforced=enforced,
@@ -189,7 +241,7 @@ class Exchange:
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
         try:
-            return self.read(self.fold.result())
+            return self._read(self.fold.result())
         except Exception:  # too little has come for a reply
             nothing = Assistant(
                 model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"

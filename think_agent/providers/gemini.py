@@ -1,7 +1,8 @@
 """Gemini: Google's models, through the official `google-genai` package.
 
 Rule 1: plain JSON is sent and read, through the client under the SDK's typed methods: these drop
-        fields that they do not know, and write signatures in another alphabet.
+        fields that they do not know, and write signatures in another alphabet. A stream is read one
+        layer deeper: there, an error inside it breaks on a code that is no number.
 Rule 2: one request is one reply: that client calls no functions and continues nothing by itself.
 
 Limitation: it speaks to the Gemini API with a key, not to Vertex.
@@ -36,7 +37,6 @@ class Gemini(Provider):
     keys = ("GOOGLE_API_KEY", main_key)
     usual_url = "https://generativelanguage.googleapis.com"
     url_variable = "GOOGLE_GEMINI_BASE_URL"
-    remedies = ((r"\bstrict|VALIDATED", "strict", False),)
 
     def __init__(self, model: str, *, strict: bool = True, **where: Any) -> None:
         super().__init__(model, {"strict": strict}, **where)
@@ -55,19 +55,30 @@ class Gemini(Provider):
             async_client_args={"ssl": arguments["verify"]},  # else it loads certificates
         )
         api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
+
+        def stream(path: str, body: Json) -> Any:
+            request = api._build_request("post", path, body)
+            return api._request(request, stream=True).segments()
+
+        async def async_stream(path: str, body: Json) -> Any:
+            request = api._build_request("post", path, body)
+            return await api._async_request(request, stream=True)
+
         if is_async:
-            return RawClient(api.async_request, api.async_request_streamed, http_async.aclose)
-        return RawClient(api.request, api.request_streamed, http.close)
+            return RawClient(api.async_request, async_stream, http_async.aclose)
+        return RawClient(api.request, stream, http.close)
 
     def post(self, client: "RawClient", body: Json, *, stream: bool) -> Any:
         # Rule 2: untyped, so nothing is called or continued here.
         path = f"models/{self.model.removeprefix('models/')}"
         if stream:
-            return client.stream("post", f"{path}:streamGenerateContent?alt=sse", body)
+            return client.stream(f"{path}:streamGenerateContent?alt=sse", body)
         return client.request("post", f"{path}:generateContent", body)
 
     def decoded(self, answer: Any) -> Any:
-        return json.loads(answer.body)
+        if isinstance(answer, types.HttpResponse):  # of `request`
+            return json.loads(answer.body or "")
+        return answer
 
     def translate(self, error: Any) -> ModelError:
         if not isinstance(error, errors.APIError):

@@ -53,14 +53,13 @@ class OpenAI(Stainless):
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
             api = "responses" if is_official else "chat"  # rule 1
-        self.remedies = ((r"\bstrict", "strict", False),)
         match api:
             case "responses":
                 self.wire = openai_responses
                 self.settings.refuse("openai's Responses API", "seed")
             case "chat":
                 name = "max_completion_tokens"  # the name for all newer models of OpenAI
-                self.remedies += ((name, "max_name", name),)
+                self.remedies = ((name, "max_name", name),)
             case _:
                 raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         if strict is None:

@@ -17,6 +17,8 @@ from .exchange import Exchange
 class Provider(Endpoint):
     """What each provider derives from."""
 
+    is_checked = True  # `wire/incoming.py` does it
+
     def complete(self, request: Request) -> Assistant:
         reply: Assistant
         *_, reply = self.stream(request, in_pieces=False)
@@ -28,17 +30,18 @@ class Provider(Endpoint):
         return reply
 
     def stream(self, request: Request, *, in_pieces: bool = True) -> Iterator[Any]:
-        exchange = Exchange(self, request)
-        self._learn_once(exchange.trip)
+        exchange = Exchange(self, request, is_shown=in_pieces)
+        self._learn_once(exchange.trip, request)
         while exchange.outcome is None:
-            yield from exchange.reserve()
-            if exchange.wait > 0:  # to sleep for no time costs time, too
-                time.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                yield from notices
+                if exchange.wait > 0:  # to sleep for no time costs time, too
+                    time.sleep(exchange.wait)
             with exchange.trip:
                 try:
-                    answer = self.post(self.client, exchange.prepare(), stream=in_pieces)
-                    if not in_pieces:
-                        exchange.outcome = exchange.read(self.decoded(answer))
+                    answer = self.post(self.client, exchange.prepare(), stream=exchange.streams)
+                    if not exchange.streams:
+                        exchange.finish(self.decoded(answer))
                         continue
                     for event in answer:
                         yield from exchange.feed(self.decoded(event))
@@ -50,19 +53,21 @@ class Provider(Endpoint):
         yield exchange.result()
 
     async def astream(self, request: Request, *, in_pieces: bool = True) -> AsyncIterator[Any]:
-        exchange = Exchange(self, request)
-        if not self._has_learned:
-            await asyncio.to_thread(self._learn_once, exchange.trip)
+        exchange = Exchange(self, request, is_shown=in_pieces)
+        if self._has_questions(request):
+            await asyncio.to_thread(self._learn_once, exchange.trip, request)
         while exchange.outcome is None:
-            for notice in exchange.reserve():
-                yield notice
-            if exchange.wait > 0:
-                await asyncio.sleep(exchange.wait)
+            with exchange.reserved() as notices:
+                for notice in notices:
+                    yield notice
+                if exchange.wait > 0:
+                    await asyncio.sleep(exchange.wait)
             async with self._loop_client(exchange.trip) as client:
                 try:
-                    answer = await self.post(client, exchange.prepare(), stream=in_pieces)
-                    if not in_pieces:
-                        exchange.outcome = exchange.read(self.decoded(answer))
+                    body = exchange.prepare()
+                    answer = await self.post(client, body, stream=exchange.streams)
+                    if not exchange.streams:
+                        exchange.finish(self.decoded(answer))
                         continue
                     async for event in answer:
                         for delta in exchange.feed(self.decoded(event)):

@@ -6,8 +6,11 @@ Rule 2: Anthropic and Ollama can be asked what a model takes (`Provider.learn`).
         Gemini there are tables here. A model that is not known is tried; then the provider's
         refusal is an error of one line.
 
-The tables are of 2026-11-23, from the providers' pages and from what pydantic-ai 2.68 has tried on
-the live APIs. A model has the levels of the first row whose pattern its name begins with.
+The tables are from the providers' pages and from what pydantic-ai 2.68 has tried on the live APIs
+(2026-11-23). The models that are new since then are from OpenAI's model pages, read in stored copies
+on 2026-11-29: gpt-6.2-sol and gpt-6.2-astra refuse "none", gpt-6.1-terra takes it. For
+gpt-6-rosalind no page was found, so it is tried. A model has the levels of the first row whose
+pattern its name begins with.
 """
 
 import re
@@ -26,7 +29,7 @@ OPENAI: Table = (
     (r"gpt-5\.[123]-chat", ("medium",)),
     ("gpt-5-pro", ("high",)),
     ("gpt-5-chat|gpt-4|gpt-3|chatgpt", ()),
-    (r"gpt-6-astra|gpt-6\.1-sol|gpt-5\.1-codex", ALWAYS),
+    (r"gpt-6(\.2)?-astra|gpt-6\.[12]-sol|gpt-5\.1-codex", ALWAYS),
     (r"gpt-6-|gpt-6\.1-terra|gpt-5\.[1-6]", ALL),
     ("gpt-5|o1|o3|o4", ALWAYS),
 )

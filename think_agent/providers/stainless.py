@@ -41,8 +41,6 @@ class Stainless(Provider):
         return client
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
-        if stream:
-            body = body | self.wire.STREAMED
         return client.post(
             self.url.rstrip("/") + self.wire.PATH,
             content=body_text(body).encode(),

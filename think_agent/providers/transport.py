@@ -21,17 +21,31 @@ from ..messages import Json
 from .address import is_exposed, shown_address
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
+BEGINNING = 80  # bytes of an answer that tell of which kind it is
 
 
 @dataclass
 class Trip:
     """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
-    come. In a `with` block, what this context sends is on this trip; at its end, a response that
-    an SDK has left open is closed (if its client is async, it is closed before).
+    come, with the first bytes of its body. In a `with` block, what this context sends is on this
+    trip; at its end, a response that an SDK has left open is closed (if its client is async, it is
+    closed before).
     """
 
     deadline: float = inf
     response: Any = None
+    first: bytes = b""
+
+    @property
+    def is_page(self) -> bool:
+        """Is the body an HTML page, from a proxy or from a server of another kind? Its type alone
+        does not tell: some servers give JSON the same.
+        """
+        if self.response is None:
+            return False
+        if self.response.headers.get("content-encoding"):  # the bytes are compressed
+            return "html" in self.response.headers.get("content-type", "")
+        return self.first.decode(errors="ignore").lstrip("\ufeff \t\r\n").startswith("<")
 
     @property
     def left(self) -> float:
@@ -50,6 +64,12 @@ class Trip:
         if left <= 0:
             raise TimedOut("the deadline has passed")
         return left
+
+    def look_at(self, piece: bytes) -> None:
+        """Keep the bounds while the next piece of the body goes by (rule 1)."""
+        self.check()
+        if len(self.first) < BEGINNING:
+            self.first += piece[:BEGINNING]
 
     def __enter__(self) -> None:
         TRIP.set(self)
@@ -101,6 +121,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
     def incoming(response: Any) -> Done:
         trip = current_trip()
         trip.response = response
+        trip.first = b""
         response.stream = _bounded_stream(http)(response.stream, trip)
         return Done()
 
@@ -126,12 +147,12 @@ def _bounded_stream(http: ModuleType) -> Any:
 
         def __iter__(self) -> Iterator[bytes]:
             for piece in self.stream:
-                self.trip.check()  # rule 1
+                self.trip.look_at(piece)
                 yield piece
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in self.stream:
-                self.trip.check()
+                self.trip.look_at(piece)
                 yield piece
 
         def close(self) -> None:

@@ -34,10 +34,10 @@ class ScriptedModel(Model):
     ) -> None:
         self.name = name
         self.model = model
-        self._script: Script = self._next
+        self.script: Script = self._next
         self._replies: deque[Reply] = deque()
         if callable(replies):
-            self._script = replies
+            self.script = replies
         elif isinstance(replies, str):
             self._replies.append(replies)
         else:
@@ -49,7 +49,7 @@ class ScriptedModel(Model):
         return len(self._replies)
 
     def complete(self, request: Request) -> Assistant:
-        reply = self._script(request)
+        reply = self.script(request)
         provider = reply.provider or self.name
         model = reply.model or self.model
         return replace(reply, provider=provider, model=model)

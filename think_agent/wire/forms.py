@@ -6,11 +6,13 @@ Rule 2: a thought has the exit signal only if an action ran since the person spo
         says "false" in half of its opening thoughts, and that would end the turn at once.
 Rule 3: a server may ignore a form, so a reply is read by what came (`read_form`). A thought in its
         form becomes a call of `think`, a string the text in it. Anything else stays as it is.
-Rule 4: what a server's parser does to a form is undone. It may take a thought for a call of
+Rule 4: a forced thought is bounded, or a small model would fill its reply with it. One that was cut
+        at its bound says so in a notice.
+Rule 5: what a server's parser does to a form is undone. It may take a thought for a call of
         whatever tool is named in it, write a part of the reply twice, or lose the end of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -98,7 +100,7 @@ class Found(NamedTuple):
 
 
 def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
-    """`reply` to a request for a form as what it means (rules 3 and 4)."""
+    """`reply` to a request for a form as what it means (rules 3 to 5)."""
     is_thought = request.tool_choice != "none"
     found = _found(reply)
     if not found.fits(form):
@@ -114,6 +116,8 @@ def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
         calls = (ToolCall("", THINK_NAME, found.value),)
         if reply.is_usable:
             reply = replace(reply, stop_reason="tool_use")
+        for length in _cut_lengths(found.value, form):
+            reply = with_notice(reply, f"the forced thought was cut at {length} characters")
     elif isinstance(found.value, str):
         text = found.value
     native = {**reply.native, "content": text}
@@ -136,6 +140,25 @@ def _found(reply: Assistant) -> Found:
             value = pydantic_core.from_json(text, allow_partial="trailing-strings")
             return Found(value, text, is_lost=True)
     return Found(None)
+
+
+def _cut_lengths(thought: Json, form: Json) -> Iterator[int]:
+    """The lengths at which texts of a thought were cut. The sampler ends a text there, wherever in
+    a sentence it is.
+    """
+    for name, part in form["properties"].items():
+        length = part.get("maxLength")
+        text = thought.get(name)
+        if length is None or not isinstance(text, str):
+            continue
+        if len(text) >= length and not text.endswith((".", "!", "?")):
+            yield length
+
+
+def with_notice(reply: Assistant, notice: str) -> Assistant:
+    """`reply` with another notice."""
+    notices = [text for text in (reply.notice, notice) if text]
+    return replace(reply, notice="; ".join(notices))
 
 
 # Streaming.

@@ -25,6 +25,7 @@ from .outgoing import arguments_object, filled, sendable
 from .settings import Settings
 
 NAME = "gemini"
+STREAMED: Json = {}  # another path says it
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
 NO_CANDIDATES = {"code": 503, "message": "the answer holds no reply"}

@@ -4,7 +4,10 @@ Rule 1: no tool choice is sent: Ollama does not have it. A form does instead (`f
         tools beside it.
 Rule 2: where the model is free to call a tool, no schema is sent: under one it cannot call any.
 Rule 3: nothing is cut silently. `truncate` is false, so a prompt that does not fit is an error.
-        (Servers from before 2025-10 ignore that.)
+        `shift` is false, so a reply stops at the end of the window: by default the server drops the
+        head of the prompt in the middle of a reply. Both are sent in every request: `shift` is set
+        when a model is loaded, and another value loads it again. (Servers from before 2025-10
+        ignore them.)
 Rule 4: content is a text, never null. All else is sent as it was, except what a chat template
         cannot read. `text_hides_calls`: it shows the calls of a message only if that has no text,
         so the text is left out. `short_ids`: it wants ids of nine letters and digits, so they are
@@ -24,6 +27,7 @@ from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+STREAMED = {"stream": True}
 STOPPED = "none; usually the model has repeated itself"
 REASONS = {
     "stop": "end_turn",
@@ -68,7 +72,9 @@ def to_wire(
             temperature=settings.temperature,
             seed=settings.seed,
         ),
+        stream=False,  # the server's default is true
         truncate=False,
+        shift=False,
         keep_alive=keep_alive,
         think={"off": False}.get(level, level),
         tools=[

@@ -36,7 +36,11 @@ class Settings:
         """The most tokens of the reply. There always is a bound: a model that repeats itself would
         never stop. That of the request can only lower the other.
         """
-        bound = self.max_output_tokens or MAX_OUTPUT
         if request.max_output_tokens is None:
-            return bound
-        return min(bound, request.max_output_tokens)
+            return self.most_output
+        return min(self.most_output, request.max_output_tokens)
+
+    @property
+    def most_output(self) -> int:
+        """The most tokens of any reply."""
+        return self.max_output_tokens or MAX_OUTPUT

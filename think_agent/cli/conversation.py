@@ -24,7 +24,7 @@ def chat(agent: Agent) -> None:
     """Talk with an agent at a prompt with a history; `/help` lists the commands. It remembers the
     conversation until you leave.
     """
-    view = RunView(Screen())
+    view = RunView(Screen(), agent=agent)
     view.print("Type a request, or /help.")
     Chat(agent, view).talk()
 

@@ -1,0 +1,95 @@
+"""Limits for one run: the smaller of the agent's and the caller's counts."""
+
+import asyncio
+
+import pytest
+
+from think_agent import Agent, Assistant, ModelError, Progress, ScriptedModel, Turn, User, tool
+from think_agent.testing import call
+
+
+@tool(read_only=True)
+def look(n: int) -> str:
+    """Look."""
+    return f"found {n}"
+
+
+def agent(**settings):
+    def reply(request):
+        if request.tool_choice == "none":
+            return Assistant("I stop.")
+        n = sum(isinstance(message, Assistant) for message in request.messages)
+        return Assistant(tool_calls=(call("look", n=n),))
+
+    return Agent(ScriptedModel(reply), [look], force="never", **settings)
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "calls"),
+    [(30, 4, 4), (4, 30, 4), (5, None, 5)],
+    ids=["caller", "agent", "none"],
+)
+def test_the_smaller_one_counts(own, given, calls, saved):
+    outcome = agent(max_model_calls=own).run("Look.", transcript=saved, max_model_calls=given)
+    assert outcome.model_calls == calls
+    assert outcome.exit == "limit"
+
+
+def test_every_way_of_running_takes_them():
+    made = agent()
+    assert made.run("Look.", max_actions=2).exit == "limit"
+    assert asyncio.run(made.arun("Look.", max_actions=2)).exit == "limit"
+    assert list(made.stream("Look.", max_actions=2))[-1].exit == "limit"
+
+
+def test_they_are_recorded_and_hold_after_a_resume(saved):
+    stops = iter([False, False, True])
+
+    def reply(request):
+        if next(stops, False):
+            raise ModelError("gone")
+        return Assistant(tool_calls=(call("look", n=len(request.messages)),))
+
+    broken = Agent(ScriptedModel(reply), [look], force="never")
+    with pytest.raises(ModelError) as stop:
+        broken.run("Look.", transcript=saved, max_model_calls=4)
+    outcome = agent().resume(saved or stop.value.transcript)
+    assert outcome.transcript[0] == User("Look.", limits={"max_model_calls": 4})
+    assert outcome.model_calls == 4
+
+
+def test_a_resume_may_have_smaller_ones(saved):
+    outcome = agent(max_model_calls=3).run("Look.", transcript=saved)
+    later = agent().run("Again.", transcript=saved or outcome.transcript, max_model_calls=9)
+    assert later.model_calls == 9
+    open_turn = [*later.transcript, User("Once more.", limits={"max_model_calls": 9})]
+    assert agent().resume(open_turn, max_model_calls=2).model_calls == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"max_turns": 3}, TypeError, "no limit of a run; use max_model_calls"),
+        ({"max_seconds": "60"}, TypeError, "use a number"),
+        ({"max_actions": 0}, ValueError, "above 0"),
+        ({"max_cost": 1}, ValueError, "no price for the model"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_recorded(given, error, says, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with pytest.raises(error, match=says):
+        agent().run("Look.", transcript=path, **given)
+    assert not path.exists()
+
+
+def test_a_watcher_sees_which_model_call_it_is():
+    events = []
+    agent(name="desk").run("Look.", on_event=events.append, max_model_calls=3)
+    found = [event for event in events if isinstance(event, Progress)]
+    assert found == [Progress(1, 3, "desk"), Progress(2, 3, "desk"), Progress(3, 3, "desk")]
+
+
+def test_the_name_is_in_the_header():
+    assert agent(name="refund desk").made_of()["name"] == "refund desk"
+    assert "name" not in agent().made_of()
+    assert isinstance(Turn.of([]), Turn)

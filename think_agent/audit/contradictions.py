@@ -1,0 +1,174 @@
+"""Where the records of a conversation contradict each other, or repeat a success.
+
+    contradictions = Contradictions(tools, turn)
+    contradictions.add(message, call)      # what a reader should look at again; mostly nothing
+
+Rule 1: only what is recorded is compared. With sound tools, a run of this kit records none of these
+        within a turn: another process, another program, or a mistake made one of the two. (In a
+        later turn, the same call again may be meant. Then it is a warning and no alarm.)
+Rule 2: two calls are the same if the digest in their starts is (`Started.same`), or, where there is
+        none, if their tools and arguments are. Only a call with a start changes something.
+Rule 3: a call that a person declared a new one repeats nothing, nor does one of an `idempotent`
+        tool.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..messages import (
+    THINK_NAME,
+    Assistant,
+    Ended,
+    Json,
+    Message,
+    Paused,
+    Started,
+    ToolCall,
+    ToolResult,
+    User,
+    Verdict,
+)
+from ..policies.done_when import Checks
+from ..text import canonical
+from ..think import bare
+from ..turn import Turn
+from . import words
+
+Found = tuple[str, str]  # the kind of a note ("alarm" or "warning"), and its text
+
+
+class Success(NamedTuple):
+    """Where a call succeeded: the numbers of its turn and of its reply."""
+
+    turn: int
+    reply: int
+
+
+@dataclass
+class Known:
+    """What was recorded about a call so far. `status`: what to show instead of "done" (a key of
+    `words.STATUS`), if there is a contradiction.
+    """
+
+    call: ToolCall
+    verdict: Verdict | None = None  # the last one
+    started: Started | None = None
+    status: str = ""
+
+    def ran_with(self, result: ToolResult) -> Any:
+        """The arguments that it ran with, by its result."""
+        for message in (result, self.started):
+            if message and message.arguments is not None:
+                return message.arguments
+        return bare(self.call).arguments
+
+    def runs_with(self) -> Any:
+        """The arguments that it is started with: as they were approved, if they were."""
+        for message in (self.started, self.verdict):
+            if message and message.arguments is not None:
+                return message.arguments
+        return bare(self.call).arguments
+
+    def is_as_approved(self, result: ToolResult) -> bool:
+        """Did it run with the arguments to which somebody said yes?"""
+        verdict = self.verdict
+        if verdict is None or verdict.decision != "yes" or verdict.arguments is None:
+            return True
+        return canonical(verdict.arguments) == canonical(self.ran_with(result))
+
+
+class Contradictions:
+    """Reads one message after the other. `tools`: as the header of the transcript has them, by
+    their names. `turn` is read by somebody else.
+    """
+
+    def __init__(self, tools: Mapping[str, Json], turn: Turn) -> None:
+        self._tools = tools
+        self._reading = turn
+        self._turn = 0
+        self._reply = 0
+        self._known: dict[int, Known] = {}  # calls of the latest reply, by their identity
+        self._question: Paused | None = None  # it has no answer yet
+        self._succeeded: dict[tuple[str, str], Success] = {}
+
+    def status_of(self, call: ToolCall) -> str:
+        """What to show of a call that is done; empty if nothing contradicts that."""
+        return self._about(call).status
+
+    def add(self, message: Message, call: ToolCall | None) -> list[Found]:
+        """Read the next message. `call`: the open call that it is about, if there is one."""
+        match message:
+            case User(kind="person"):
+                self._turn += 1
+                self._question = None
+            case Assistant():
+                self._reply += 1
+                self._known = {}
+            case Paused():
+                self._question = message
+            case Ended():
+                return list(self._add_end(message))
+            case Verdict():
+                return list(self._add_verdict(message, call))
+            case Started() if call:
+                return list(self._add_start(message, self._about(call)))
+            case ToolResult() if call and call.name != THINK_NAME and not message.refused:
+                return list(self._add_result(message, self._about(call)))
+        return []
+
+    def _about(self, call: ToolCall) -> Known:
+        return self._known.setdefault(id(call), Known(call))
+
+    def _add_verdict(self, verdict: Verdict, call: ToolCall | None) -> Iterator[Found]:
+        question = self._question
+        self._question = None
+        if call:
+            self._about(call).verdict = verdict
+        if question and question.call_id != verdict.call_id:
+            yield "alarm", "this answers another question than the one that was open"
+
+    def _add_start(self, started: Started, known: Known) -> Iterator[Found]:
+        is_first_try = known.started is None
+        known.started = started
+        yield from self._was_allowed(known)
+        before = self._succeeded.get(self._same(known))
+        if before and is_first_try and not self._may_repeat(known):
+            known.status = known.status or "done again"
+            kind = "alarm" if before.turn == self._turn else "warning"
+            where = f"reply {before.reply}, in turn {max(1, before.turn)}"
+            yield kind, f"run again, though the same call succeeded before ({where})"
+
+    def _add_result(self, result: ToolResult, known: Known) -> Iterator[Found]:
+        if known.started is None:  # else that was said at its start
+            yield from self._was_allowed(known)
+        if not known.is_as_approved(result):
+            yield "alarm", "it ran with other arguments than those that were approved"
+        if known.started and not result.is_error:
+            self._succeeded.setdefault(self._same(known), Success(self._turn, self._reply))
+
+    def _was_allowed(self, known: Known) -> Iterator[Found]:
+        """A call runs. Did somebody say no, or is he still to be asked?"""
+        if known.verdict and known.verdict.decision != "yes":
+            known.status = "done after a no"
+            yield "alarm", f"it ran, though it was {words.decided(known.verdict)}"
+        elif self._question and self._question.call_id == known.call.id:
+            known.status = "done after a no"
+            yield "alarm", "it ran, though nobody answered the question about it"
+
+    def _add_end(self, ended: Ended) -> Iterator[Found]:
+        if ended.exit in words.REGULAR:
+            for check in self._reading.read(Checks).missing:
+                text = f"it ended as done, though a check was not met: {words.checked(check)}"
+                yield "alarm", text
+
+    def _same(self, known: Known) -> tuple[str, str]:
+        """What makes two calls the same (rule 2)."""
+        if known.started and known.started.same:
+            return known.call.name, known.started.same
+        return known.call.name, canonical(known.runs_with())
+
+    def _may_repeat(self, known: Known) -> bool:
+        """Is it as it should be that the same call runs once more (rule 3)?"""
+        is_new = known.verdict is not None and known.verdict.new
+        return is_new or bool(self._tools.get(known.call.name, {}).get("idempotent"))

@@ -1,0 +1,156 @@
+"""The spellings of a text: which characters it has, whoever escaped it.
+
+    [Spelled("Zo%C3%AB &amp; Co"), Spelled("Zoë &amp; Co", …), Spelled("Zoë & Co", …)]
+
+Rule 1: a reading undoes one layer of escapes: of JSON (`\\u00eb`, `\\n`), of HTML (`&euml;`,
+        `&#235;`) and of URLs (`%C3%AB`), mixed as they come. The readings of a text end where
+        there is nothing left to undo. So a value is found however often it was escaped, and also
+        where only some of its characters are.
+Rule 2: texts are compared folded: without upper case, decomposed (NFKD, so that NFC, NFD and
+        full-width forms are the same), and with `+` for a space, as in the query of a URL.
+Rule 3: every character of a reading knows its place in the original text.
+"""
+
+import html
+import re
+import unicodedata
+from functools import cached_property
+
+MOST_LAYERS = 8
+# What may be escaped: bytes of a URL, a character of HTML, a character of JSON.
+ESCAPE = re.compile(
+    r"(?P<url>(?:%[0-9a-fA-F]{2})+)"
+    r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
+    r"|(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?P<unit>\\u[0-9a-fA-F]{4})"
+    r"|(?P<json>\\[\"\\/bfnrt])"
+)
+JSON_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class Spelled:
+    """A reading of a text. `begins` and `ends` have the place of each of its characters in the
+    original; None: the reading is the original.
+    """
+
+    def __init__(
+        self, text: str, begins: list[int] | None = None, ends: list[int] | None = None
+    ) -> None:
+        self.text = text
+        self._begins = begins
+        self._ends = ends
+
+    def place(self, begin: int, end: int) -> tuple[int, int]:
+        """Where a part of the reading is in the original; `end` is behind it."""
+        if self._begins is None or self._ends is None:
+            return begin, end
+        return self._begins[begin], self._ends[end - 1]
+
+    @property
+    def folded(self) -> str:
+        """The text as it is compared (rule 2)."""
+        return self._folding[0]
+
+    def place_of_folded(self, begin: int, end: int) -> tuple[int, int]:
+        """Where a part of the folded text is in the original."""
+        places = self._folding[1]
+        if places is None:
+            return self.place(begin, end)
+        return self.place(places[begin], places[end - 1] + 1)
+
+    @cached_property
+    def _folding(self) -> tuple[str, list[int] | None]:
+        """The folded text, and from which character of the reading each of its own came."""
+        if self.text.isascii():  # then it is as long
+            return folded(self.text), None
+        characters = []
+        for place, character in enumerate(self.text):
+            for part in folded(character):
+                characters.append((part, place))
+        # Marks behind a letter have an order of their own, whatever the order they came in.
+        begin = 0
+        for at in range(len(characters) + 1):
+            is_mark = at < len(characters) and unicodedata.combining(characters[at][0])
+            if not is_mark:
+                marks = characters[begin:at]
+                marks.sort(key=lambda each: unicodedata.combining(each[0]))
+                characters[begin:at] = marks
+                begin = at + 1
+        return "".join(part for part, _ in characters), [place for _, place in characters]
+
+    def undone(self) -> "Spelled | None":
+        """The reading without one more layer of escapes; None if there is nothing to undo."""
+        found = [(match, _meant(match)) for match in ESCAPE.finditer(self.text)]
+        found = [(match, meant) for match, meant in found if meant != match[0]]
+        if not found:
+            return None
+        parts: list[str] = []
+        begins: list[int] = []
+        ends: list[int] = []
+
+        def keep(begin: int, end: int) -> None:
+            """Take these characters as they are."""
+            parts.append(self.text[begin:end])
+            for at in range(begin, end):
+                place = self.place(at, at + 1)
+                begins.append(place[0])
+                ends.append(place[1])
+
+        last = 0
+        for match, meant in found:
+            keep(last, match.start())
+            begin, end = self.place(match.start(), match.end())
+            parts.append(meant)
+            begins += [begin] * len(meant)
+            ends += [end] * len(meant)
+            last = match.end()
+        keep(last, len(self.text))
+        return Spelled("".join(parts), begins, ends)
+
+
+def readings(text: str) -> list[Spelled]:
+    """The readings of a text: as it is, then with one more layer of escapes undone each time."""
+    found = [Spelled(text)]
+    while len(found) < MOST_LAYERS:
+        further = found[-1].undone()
+        if further is None:
+            break
+        found.append(further)
+    return found
+
+
+def folded(text: str) -> str:
+    """A text as it is compared (rule 2)."""
+    text = text.replace("+", " ")
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFKD", decomposed.casefold())
+
+
+def _meant(match: re.Match[str]) -> str:
+    """What an escape stands for."""
+    text = match[0]
+    match match.lastgroup:
+        case "url":
+            return _of_bytes(bytes.fromhex(text.replace("%", "")))
+        case "html":
+            return html.unescape(text)
+        case "pair":
+            return (
+                text.encode()
+                .decode("unicode_escape")
+                .encode("utf-16", "surrogatepass")
+                .decode("utf-16")
+            )
+        case "unit":
+            return chr(int(text[-4:], 16))
+    return JSON_ESCAPES.get(text[1], text[1])
+
+
+def _of_bytes(data: bytes) -> str:
+    """The characters of a URL. Old pages write them in Latin-1."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

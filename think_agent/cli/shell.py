@@ -1,0 +1,75 @@
+"""Commands that a person can copy from the screen and run.
+
+Rule 1: words are quoted for the shell of this system: POSIX, or PowerShell on Windows.
+Rule 2: a command begins as the person's shell has to write it. That is the name of this program
+        only if the shell would find this very program by it, else its path.
+
+Limitations: a command works in the folder in which it was printed, while this installation exists.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+
+from click import Context
+
+PLAIN = re.compile(r"[\w.:/\\=-]+", re.ASCII)  # PowerShell takes such a word as it is
+
+
+def quoted(word: str) -> str:
+    """One word, in quotes if it needs them."""
+    if sys.platform != "win32":
+        return shlex.quote(word)
+    if PLAIN.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "''") + "'"
+
+
+def on_lines(words: Sequence[str]) -> str:
+    """A command that is too long for one line, so that it can be copied as a whole."""
+    goes_on = "`" if sys.platform == "win32" else "\\"
+    return f" {goes_on}\n  ".join(words)
+
+
+def command_line(ctx: Context) -> str:
+    """The command of `ctx` without its arguments, such as `think-agent demo`."""
+    names = ctx.command_path.removeprefix(ctx.find_root().command_path)
+    return started_as() + names
+
+
+def started_as() -> str:
+    """How to start this program again: `think-agent`, `python -m demos.refund`, or by a path."""
+    module = sys.modules["__main__"].__spec__
+    if module is None:
+        return _program(sys.argv[0])
+    python = sys.orig_argv[0]
+    if not os.path.dirname(python):  # typed without a path
+        python = sys.executable
+    return f"{_program(python)} -m {module.name.removesuffix('.__main__')}"
+
+
+def _program(path: str) -> str:
+    """The first word of a command that runs the program at `path` (rule 2)."""
+    name = os.path.basename(path)
+    if sys.platform == "win32":
+        name = os.path.splitext(name)[0]
+    # `uvx` and `uv run` change PATH for us alone, and set UV: the person's shell does not have it.
+    if "UV" not in os.environ and _same_file(shutil.which(name), path):
+        return name
+    word = quoted(path)
+    if sys.platform == "win32" and word != path:
+        return f"& {word}"  # else PowerShell prints the text
+    return word
+
+
+def _same_file(found: str | None, path: str) -> bool:
+    """Are these the same path? (A link is another program: a virtual environment's Python is one.)"""
+    if found is None:
+        return False
+    paths = [os.path.normcase(os.path.abspath(item)) for item in (found, path)]
+    if sys.platform == "win32":  # `which` adds .EXE
+        paths = [os.path.splitext(item)[0] for item in paths]
+    return paths[0] == paths[1]

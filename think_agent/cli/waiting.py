@@ -1,0 +1,138 @@
+"""What a person reads while no token comes: what the server does, and what helps.
+
+The first run on a person's own machine may take minutes before its first token: the model is loaded
+from the disk, then it reads the instructions and the tools.
+
+Rule 1: nothing is said about the first seconds (`PATIENCE`).
+Rule 2: a terminal shows the words beside the clock, and wipes them with the preview. A pipe gets
+        one line a run, on stderr, and only about a server that says what it does (Ollama).
+Rule 3: the server is asked in a thread of its own, so the run waits for nothing.
+
+Limitations: tokens are estimated. A check or a policy that takes long is taken for the model.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..agent import Agent
+from ..errors import ModelError
+from ..messages import (
+    Assistant,
+    Checked,
+    Message,
+    Spoken,
+    ToolResult,
+    User,
+    Verdict,
+    to_json,
+)
+from ..model import Model
+from ..text import canonical
+from ..turn import Turn
+
+PATIENCE = 5.0  # seconds without a token before something is said
+AGAIN = 1.0  # seconds between two questions to the server
+PER_TOKEN = 4  # characters, roughly
+FASTER = "On a CPU, a smaller model is faster."
+HELPS = "A smaller model is faster; later requests read only what is new."
+
+
+class Waiting:
+    """Watches the requests of one view. `words` says what is going on; empty if that is obvious.
+
+    `say` prints a line, once a run: it is for a pipe. None: `words` are shown by somebody else.
+    """
+
+    def __init__(self, agent: Agent, say: Callable[[str], None] | None) -> None:
+        self.words = ""
+        self._agent = agent
+        self._say = say
+        self._came = threading.Event()  # the first token, or whatever else ends the wait
+
+    def begin(self, turn: Turn) -> None:
+        """The model is asked to go on with this turn."""
+        self.end()
+        self._came = threading.Event()
+        new = _new_messages(turn)
+        tokens = sum(len(canonical(to_json(message))) for message in new) // PER_TOKEN
+        is_first = len(new) == len(turn.history.spoken)
+        if is_first:
+            tokens += _first_tokens(self._agent)
+        arguments = self._came, tokens, is_first
+        threading.Thread(target=self._watch, args=arguments, daemon=True).start()
+
+    def end(self) -> None:
+        """Something came."""
+        self._came.set()
+        self.words = ""
+
+    def _watch(self, came: threading.Event, tokens: int, is_first: bool) -> None:
+        delay = PATIENCE  # rule 1
+        while not came.wait(delay):
+            delay = AGAIN
+            place = _where_loaded(self._agent.model)  # rule 3
+            words = describe(self._agent.model, place, tokens, is_first=is_first)
+            if came.is_set():
+                return
+            self.words = words
+            say = self._say
+            if say and place is not None:  # rule 2
+                self._say = None
+                say(words)
+
+
+def is_waiting(turn: Turn, message: Message) -> bool:
+    """Is the model asked next, now that this message is the last?"""
+    if turn.pending:
+        return False
+    return isinstance(message, User | ToolResult | Checked | Verdict)
+
+
+def describe(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:
+    """What goes on, in a line. `place`: where the model is loaded ("" if it isn't yet), or None if
+    its server doesn't say. `tokens`: of the prompt; if this isn't the first request, of what is new
+    in it.
+    """
+    if type(model).stream is Model.stream:
+        return f"waiting for the whole reply of {model.model}"
+    if place is None:
+        return f"waiting for {model.name}:{model.model}"
+    amount = f"about {_rounded(tokens):,} tokens"
+    if not place:
+        return f"loading {model.model} into memory; then it reads the prompt, {amount}. {FASTER}"
+    what = "the prompt"
+    if not is_first:
+        what = "what is new in the prompt"
+    text = f"{model.model} is reading {what}, {amount}"
+    if place == "CPU":
+        return f"{text}, on the CPU. {HELPS}"
+    return text
+
+
+def _rounded(count: int) -> int:
+    """With two digits that count: it is an estimate."""
+    return round(count, 2 - len(str(count)))
+
+
+def _where_loaded(model: Any) -> str | None:
+    try:
+        place: str = model.where_loaded()
+    except (AttributeError, ModelError):
+        return None
+    return place
+
+
+def _first_tokens(agent: Agent) -> int:
+    """About how many tokens of instructions and tools a request begins with."""
+    return len(canonical(agent.made_of())) // PER_TOKEN
+
+
+def _new_messages(turn: Turn) -> list[Spoken]:
+    """The messages after the last reply."""
+    new: list[Spoken] = []
+    for message in reversed(turn.history.spoken):
+        if isinstance(message, Assistant):
+            break
+        new.append(message)
+    return new

@@ -1,0 +1,242 @@
+"""The client's side of a gate: its calls, what it reads of the tools, how it asks its user.
+
+Rule 1: A call is cancelled as soon as its client doesn't wait for it any more.
+Rule 2: The client's user is asked by "elicitation", with every argument as it will run. Accepting
+        is a yes to exactly that call. Everything else is a no.
+Rule 3: Up to version 2025-11-25 of the protocol, a question is a request of the server. From
+        2026-07-28 on it is a result, and the client makes its request again, with the answer.
+
+Source: modelcontextprotocol.io/specification, versions 2025-11-25 and 2026-07-28, as the SDK
+(mcp 2.3.0) implements them.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from mcp import types as wire
+from mcp.server import ServerRequestContext
+from mcp.types import methods
+from pydantic import ValidationError
+
+from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult
+from ..model import Model, Request
+from ..question import AskHuman
+from ..text import json_text, shorten, written_out
+from ..think import THINK_MINIMAL, carrying
+from ..tools import MAY_HAVE_HAPPENED, Tool
+from .mcp import text_of
+
+Context = ServerRequestContext[Any, Any]
+Answer = wire.CallToolResult | wire.InputRequiredResult
+T = TypeVar("T")
+
+THINK = replace(
+    THINK_MINIMAL,
+    description="Write down working notes. It changes nothing and fetches nothing. Call it before "
+    "a tool that changes something, and again after a result: note which rules apply, what is "
+    "still unknown, and why this step is right.",
+)
+SHOWN_THINK = wire.Tool(
+    name=THINK_NAME,
+    description=THINK.description,
+    input_schema=THINK.parameters,
+    annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+)
+QUESTION = "approval"  # the key of a question in a result that asks for input
+FORM: dict[str, Any] = {"type": "object", "properties": {}}  # to accept or to decline says it all
+ANSWER_SECONDS = 600.0  # after that, a question that nobody took up again is answered with no
+LONGEST_VALUE = 4_000  # characters of an argument in a question
+
+
+class Cancelled(Exception):
+    """The client doesn't wait for the call any more."""
+
+
+@dataclass(eq=False)
+class ClientCall:
+    """A call of the client, until it is answered.
+
+    - `context`: the client's request that waits for the answer
+    - `answers`: what that request is answered with: the result, or before it a question (rule 3)
+    - `state`, `verdict`: of such a question: its name, and the answer to it
+    - `result`: what the server returned
+    """
+
+    call: ToolCall
+    context: Context
+    answers: "asyncio.Queue[Answer]" = field(default_factory=asyncio.Queue)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    is_started: bool = False
+    state: str = ""
+    verdict: "asyncio.Future[wire.ElicitResult] | None" = None
+    result: wire.CallToolResult | None = None
+
+    async def answer(self) -> Answer:
+        """The next answer. If the client cancels its request, the call is cancelled (rule 1)."""
+        try:
+            answer = await self.answers.get()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return _readable(answer, self.context.session.protocol_version)
+
+    async def unless_cancelled(self, work: Awaitable[T]) -> T:
+        """The result of `work`. Raises Cancelled as soon as the call is cancelled."""
+        working = asyncio.ensure_future(work)
+        cancelled = asyncio.create_task(self.cancelled.wait())
+        try:
+            await asyncio.wait({working, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Cancelled
+            return working.result()
+        finally:
+            working.cancel()
+            cancelled.cancel()
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Tell the client of the progress, if it asked for that."""
+        await self.context.session.report_progress(progress, total, message)
+
+    @property
+    def can_ask(self) -> bool:
+        """Does the client offer to ask its user in a form?"""
+        capabilities = self.context.session.client_capabilities
+        if capabilities is None or capabilities.elicitation is None:
+            return False
+        offered = capabilities.elicitation
+        return offered.form is not None or offered.url is None  # at first there were only forms
+
+    async def ask(self, question: AskHuman) -> wire.ElicitResult:
+        """Let the client ask its user (rules 2 and 3)."""
+        text = _question_text(question)
+        session = self.context.session
+        if session.can_send_request:
+            return await session.elicit_form(text, FORM, self.context.request_id)
+
+        self.state = os.urandom(16).hex()
+        self.verdict = asyncio.get_running_loop().create_future()
+        form = wire.ElicitRequestFormParams(message=text, requested_schema=FORM)
+        asked: wire.InputRequests = {QUESTION: wire.ElicitRequest(params=form)}
+        needs_input = wire.InputRequiredResult(input_requests=asked, request_state=self.state)
+        self.answers.put_nowait(needs_input)
+        try:
+            return await asyncio.wait_for(self.verdict, ANSWER_SECONDS)
+        except TimeoutError:
+            return wire.ElicitResult(action="cancel")
+        finally:
+            self.state = ""
+
+    def is_asked_again(self, params: wire.CallToolRequestParams) -> bool:
+        """Is this request the same one again, with the answer to the question?"""
+        if not self.state or params.request_state != self.state:
+            return False
+        return self.call.arguments == (params.arguments or {})
+
+    def go_on(self, context: Context, params: wire.CallToolRequestParams) -> None:
+        """Take the answer to the question from that request, which now waits for the result."""
+        assert self.verdict
+        self.context = context
+        response = (params.input_responses or {}).get(QUESTION)
+        if not isinstance(response, wire.ElicitResult):
+            response = wire.ElicitResult(action="cancel")
+        if not self.verdict.done():
+            self.verdict.set_result(response)
+
+
+class ClientModel(Model):
+    """The client in the place of a model. `reply` gives what it says next."""
+
+    name = "mcp"
+    model = "client"
+
+    def __init__(self, reply: Callable[[Request], Awaitable[Assistant]]) -> None:
+        self._reply = reply
+
+    async def acomplete(self, request: Request) -> Assistant:
+        return await self._reply(request)
+
+
+def describe_session(call: ClientCall) -> str:
+    """The request of a turn, in place of the real one."""
+    client = "a client"
+    params = call.context.session.client_params
+    if params is not None:
+        client = shorten(f"{params.client_info.name} {params.client_info.version}", 80)
+    return (
+        f"(A session of {client}. What its user asked, what it answered and what it did with "
+        "other tools is not seen here.)"
+    )
+
+
+def show_tool(listed: wire.Tool, tool: Tool, *, trusted: bool) -> wire.Tool:
+    """A tool of the server as the client reads it: with an argument for the thought, and only with
+    annotations that count for the gate.
+    """
+    schema = listed.input_schema
+    if tool.think_first:
+        schema = carrying(replace(tool, parameters=schema)).parameters
+    annotations = listed.annotations or wire.ToolAnnotations()
+    if not trusted:
+        annotations = wire.ToolAnnotations(title=annotations.title)
+    annotations = annotations.model_copy(update={"read_only_hint": tool.read_only})
+    shown = {"input_schema": schema, "annotations": annotations, "execution": None}  # no tasks
+    return listed.model_copy(update=shown)
+
+
+def make_error(text: str) -> wire.CallToolResult:
+    """A result that is an error of the gate."""
+    return wire.CallToolResult(content=[wire.TextContent(text=f"error: {text}")], is_error=True)
+
+
+def make_answer(result: ToolResult, returned: wire.CallToolResult | None) -> wire.CallToolResult:
+    """What the client reads: what the server returned, or else what the kit says."""
+    if returned is None:
+        text = wire.TextContent(text=result.content)
+        return wire.CallToolResult(content=[text], is_error=result.is_error)
+    if result.in_doubt:  # the server said "error"
+        warning = wire.TextContent(text=MAY_HAVE_HAPPENED)
+        return returned.model_copy(update={"content": [*returned.content, warning]})
+    return returned
+
+
+def _readable(answer: Answer, version: str) -> Answer:
+    """The answer; as text, if this version of the protocol has no form for it. (The SDK would say
+    that the call failed.)
+    """
+    if isinstance(answer, wire.InputRequiredResult):
+        return answer
+    try:
+        written = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        methods.serialize_server_result("tools/call", version, written)
+    except ValidationError:
+        text = wire.TextContent(text=text_of(answer))
+        return wire.CallToolResult(content=[text], is_error=answer.is_error)
+    return answer
+
+
+def _question_text(question: AskHuman) -> str:
+    """A question, one argument a line. Its last line names the tool. No argument can look like
+    another line of it.
+    """
+    assert question.call
+    lines = []
+    if question.thought:
+        lines.append(f"The thought behind it: {_one_line(question.thought)}")
+    for name, value in (question.received or {}).items():
+        lines.append(f"{_one_line(name)}: {_one_line(json_text(value))}")
+    if question.remark:
+        lines.append(question.remark)
+    lines.append(f"Run {_one_line(question.call.name)}?")
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    text = written_out(text, keep="")
+    if len(text) <= LONGEST_VALUE:
+        return text
+    return f"{text[:LONGEST_VALUE]}… ({len(text):,} characters, not all are shown)"

@@ -1,0 +1,171 @@
+"""Reads what an error answer says, in whatever shape a server sends it.
+
+Rule 1: the message is text for a person. It's never a Python value, and JSON only if no part of it
+        is a message.
+Rule 2: if the server names the field it means (`param`, `loc`), the message names it, too.
+Rule 3: an answer inside an error counts. Gateways quote the error of the host behind them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..text import json_text
+from ..wire.json_reading import json_value
+
+# The keys under which servers put the message: OpenAI, Anthropic, Google and Ollama first, then
+# FastAPI (`detail`), lists of errors (`errors`), MiniMax, Baidu, OAuth, and problem+json.
+MESSAGE_KEYS = (
+    "message",
+    "detail",
+    "errors",
+    "msg",
+    "status_msg",
+    "error_msg",
+    "error_message",
+    "error_description",
+    "title",
+    "reason",
+)
+CODE_KEYS = ("code", "error_code", "status_code", "errcode", "status")
+
+
+class Complaint(NamedTuple):
+    """What a server complains of. `kind` is OpenAI's and Anthropic's `type`, or Google's `status`.
+    Each part may be empty.
+    """
+
+    message: str = ""
+    kind: str = ""
+    code: str = ""
+
+
+def read_complaint(answer: Any) -> Complaint:
+    """The complaint in an error answer: a text, an error object, or a list of them."""
+    match answer:
+        case None:
+            return Complaint()
+        case str():
+            inner = json_value(answer)  # Ollama passes on what its engine said, as text
+            if isinstance(inner, (dict, list)):
+                return read_complaint(inner)
+            if isinstance(inner, str):
+                return Complaint(inner)
+            return Complaint(answer)
+        case list():
+            return _join([read_complaint(item) for item in answer])
+        case {"base_resp": dict(inner)}:  # MiniMax
+            return read_complaint(inner)
+        case {"error": dict() | list() as inner} if inner:
+            return _fill(read_complaint(inner), _read_object(answer))
+        case dict():
+            return _read_object(answer)
+    return Complaint(str(answer))
+
+
+def find_complaint(body: Any) -> Any:
+    """The error in the body of an HTTP 200; None if the body reports none. A body that is a reply
+    may hold the keys of an error, too, but they are empty then.
+    """
+    if not isinstance(body, dict):
+        return None
+    if body.get("error"):
+        return {**body, "error": body["error"]}
+    result = body.get("base_resp")
+    if isinstance(result, dict) and result.get("status_code"):  # 0 means success
+        return body
+    return None
+
+
+def is_complaint(body: Any) -> bool:
+    """Does a body that is not a reply say what went wrong?"""
+    if not isinstance(body, dict):
+        return False
+    return any(isinstance(body.get(key), (str, list)) and body[key] for key in MESSAGE_KEYS)
+
+
+def describe_damage(error: BaseException | None) -> str:
+    """What is wrong with a body, by the error that came up when it was read. It is said in words:
+    the names of Python's errors help nobody who looks at a server.
+    """
+    match error:
+        case KeyError(args=[str(key)]):
+            return f"it has no {key}"
+        case ValueError():
+            return "it is not the JSON of a reply"
+        case None:
+            return "it is empty"
+    return "a part of it has another type than in a reply"
+
+
+def _read_object(error: dict[str, Any]) -> Complaint:
+    named = error.get("error")
+    found = Complaint(kind=_text(error.get("type")), code=_find_code(error))
+    if isinstance(error.get("status"), str):
+        found = _fill(found, Complaint(kind=error["status"]))
+
+    for key in MESSAGE_KEYS:
+        if error.get(key):
+            found = _fill(found, read_complaint(error[key]))
+            break
+    if isinstance(named, str) and named:
+        if not found.message or " " in named:
+            found = found._replace(message="")
+            found = _fill(found, read_complaint(named))
+        else:  # {"error": "model_not_found", "message": …}
+            found = _fill(found, Complaint(code=named))
+    if not found.message:
+        return found._replace(message=json_text(error) if error else "")  # rule 1
+    return _name_field(found, error)
+
+
+def _name_field(found: Complaint, error: dict[str, Any]) -> Complaint:
+    """`found` with the field that the error names (rule 2), and with what the host behind a gateway
+    said (rule 3).
+    """
+    message = found.message
+    place = error.get("loc")
+    if isinstance(place, Sequence) and not isinstance(place, str):  # FastAPI
+        message = f"{'.'.join(str(part) for part in place)}: {message}"
+    field = _text(error.get("param"))
+    if field and field not in message:
+        message += f" ({field})"
+
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict):  # OpenRouter
+        behind = read_complaint(metadata.get("raw"))
+        if behind.message and behind.message not in message:
+            message += f" ({behind.message})"
+        found = _fill(found, behind._replace(message=""))
+        found = _fill(found, Complaint(kind=_text(metadata.get("error_type"))))
+    return found._replace(message=message)
+
+
+def _find_code(error: dict[str, Any]) -> str:
+    details = error.get("details")
+    if isinstance(details, dict) and details.get("error_code"):  # Anthropic: says more than `type`
+        return _text(details["error_code"])
+    for key in CODE_KEYS:
+        code = error.get(key)
+        is_words = key == "status" and isinstance(code, str)  # Google's kind
+        if code and not is_words:
+            return _text(code)
+    return ""
+
+
+def _text(value: Any) -> str:
+    """A type or a code as text. Some gateways write `"None"` for none."""
+    if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "None":
+        return str(value)
+    return ""
+
+
+def _fill(first: Complaint, second: Complaint) -> Complaint:
+    """`first`, with what it lacks from `second`."""
+    return Complaint(*[one or other for one, other in zip(first, second, strict=True)])
+
+
+def _join(complaints: list[Complaint]) -> Complaint:
+    joined = Complaint("; ".join([one.message for one in complaints if one.message]))
+    for complaint in complaints:
+        joined = _fill(joined, complaint)
+    return joined
