@@ -7,7 +7,8 @@ Rule 1: `agent.stream` gives the events of a whole run: Deltas while a reply arr
 Rule 2: a Delta has a kind: `thought` is for developers and auditors, `answer` is for the user. A
         thought is read from a call while its JSON is still incomplete.
 Rule 3: Deltas are only for display. The Assistant message at the end counts, and it is the same as
-        without streaming.
+        without streaming. If it calls a tool, its text was a remark, and no answer:
+        `think_agent.streaming.join_answer` joins the answer from the Deltas of a run.
 
 A bar marks the border between two pieces.
 """

@@ -80,3 +80,7 @@ def what_counts(call: ToolCall) -> tuple[object, ...]:
     if isinstance(call.arguments, str):
         return call.name, call.arguments
     return call.name, call.arguments.get("order_id"), call.arguments.get("decision")
+
+
+if __name__ == "__main__":
+    print("This is a part of lesson 13. Run: python -m demos.13_did_the_thought_matter")

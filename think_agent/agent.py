@@ -227,8 +227,10 @@ class Agent(Generic[Data]):
             check_arguments("policies:", policy, "step", "turn")
         self.policies()  # settings that cannot work are refused here, too
 
-    def policies(self) -> list[Policy]:
-        """All policies, in order. Each gets the step as the policies before it left it."""
+    def policies(self, *more: Policy) -> list[Policy]:
+        """All policies, in order. Each gets the step as the policies before it left it. `more` are
+        policies of your own to be tried, after those that the agent has (`audit/backtest.py`).
+        """
         can_ask = self._approve is not None
         can_think = self.think is not None
         tools = self.tools
@@ -252,7 +254,7 @@ class Agent(Generic[Data]):
             repeats.no_repeats(tools, self._max_repeats),
             None if can_ask else text.refuse_text(tools),
             validation(tools),  # your own policies see only calls that fit
-            *[yours(policy, tools) for policy in self._policies],
+            *[yours(policy, tools) for policy in (*self._policies, *more)],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             done_when.check_at_limit(names) if names else None,
             self.limits.bound_step,
@@ -442,9 +444,9 @@ class Agent(Generic[Data]):
                     answer = await answer
                 yield effect.answered(answer)
 
-    def _check_event(self, event: object) -> Delta | Assistant:
-        """One part of a streamed reply, or the whole reply at its end."""
-        if isinstance(event, Delta):
+    def _check_event(self, event: object) -> Delta | Notice | Assistant:
+        """One part of a streamed reply, what a provider says of a wait, or the reply at the end."""
+        if isinstance(event, Delta | Notice):
             return event
         return self._check_reply(event)
 
@@ -507,6 +509,8 @@ class Agent(Generic[Data]):
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
             transcript = self._open_file(transcript, opening)
+        elif isinstance(transcript, TranscriptFile):  # it may be held by another agent
+            transcript.compare(self.made_of(), self.now())
         elif not isinstance(transcript, Transcript):
             messages = list(transcript or ())
             for message in messages:
@@ -517,6 +521,7 @@ class Agent(Generic[Data]):
         return Run(self, transcript, opening)
 
     def _open_file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
+        path = os.path.expanduser(path)
         resumes = not isinstance(opening, User)
         if resumes and not os.path.exists(path):  # a mistyped path makes no file
             raise TranscriptError(f"{path}: there is no such file; nothing to resume")
@@ -530,7 +535,7 @@ class Agent(Generic[Data]):
 
         One run at a time. Raises TranscriptError if the file cannot be used.
         """
-        file = TranscriptFile(path, self.made_of(), now=self.now())
+        file = TranscriptFile(os.path.expanduser(path), self.made_of(), now=self.now())
         file.is_held = True
         return file
 

@@ -5,10 +5,17 @@ Rule 1: a Delta is only for showing; nothing is ever decided by it. The reply th
 Rule 2: there are five kinds, so that each can be shown or hidden: native `thinking`, the `thought`
         of a think call, a `call` as it forms, the `commentary` (if the provider marks it), and the
         `answer`, which is the text meant for the user.
+Rule 3: each reply's own message ends its text. If it calls a tool, that text was no answer but a
+        remark ("Let me look that up."). A stream can't know that beforehand. So whoever joins the
+        Deltas of a run joins them reply by reply: `join_answer` does.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from .messages import THINK_NAME, Assistant
+from .think import is_remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +49,23 @@ class Notice:
     """Something that a watcher of the run should know, such as a tool choice that was ignored."""
 
     text: str
+
+
+def join_answer(events: Iterable[object]) -> str:
+    """The answer in the events of a run (`agent.stream`), joined from its Deltas: the text of the
+    last reply that had one and called no tool. While the run goes on, it's the answer so far.
+    """
+    answer = ""
+    pieces: list[str] = []  # of the reply that is arriving
+    for event in events:
+        match event:
+            case Delta(kind="answer", text=text):
+                pieces.append(text)
+            case Assistant():
+                text = "".join(pieces)
+                pieces = []
+                if any(call.name != THINK_NAME for call in event.tool_calls):
+                    answer = ""  # it goes on, so what it said before wasn't the answer
+                if text.strip() and not is_remark(event):
+                    answer = text
+    return answer

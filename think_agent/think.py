@@ -19,7 +19,7 @@ Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-
 from dataclasses import replace
 from typing import Literal
 
-from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
+from .messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolResult
 from .text import is_blank
 from .tools import Tool
 
@@ -194,3 +194,18 @@ def _say_what_is_missing(call: ToolCall, missing: list[str]) -> str:
     if isinstance(call.arguments, str):
         return f"{text} The arguments were not a JSON object."
     return text
+
+
+def is_remark(reply: Assistant) -> bool:
+    """Is the text of a reply a remark beside its calls ("Let me look that up."), and not an answer?
+
+    An answer ends a turn, so a text beside calls is none. It's different if the calls are not run:
+    in a closing reply, and in one that is not usable. And a dialect says in one reply that all is
+    done, and what the answer is.
+    """
+    calls = reply.tool_calls
+    if not calls or not reply.is_usable or reply.tool_choice == "none":
+        return False
+    only_thinks = all(call.name == THINK_NAME for call in calls)
+    is_finished_plan = reply.dialect and only_thinks and should_continue(calls[-1]) is False
+    return not is_finished_plan

@@ -160,9 +160,12 @@ class Tool(Generic[P, R]):
     @property
     def thought_in(self) -> str:
         """The argument in which a call carries its thought. The tool has no other of this name."""
-        name = CARRIED
-        while name in self.parameters.get("properties", {}):
-            name = f"kit_{name}"
+        name, taken = CARRIED, self.parameters.get("properties", {})
+        while name in taken:
+            following = f"kit_{name}"
+            if self.carries and following not in taken:  # as it is shown, the tool has it already
+                return name
+            name = following
         return name
 
     @property
@@ -284,7 +287,8 @@ def described(tool: Tool) -> Json:
         if value:
             described[name] = value
     if tool.needs_approval:
-        described["needs_approval"] = True
+        is_always = not callable(tool.needs_approval)
+        described["needs_approval"] = "always" if is_always else "by its arguments"
     return described
 
 

@@ -87,6 +87,7 @@ class TranscriptFile(Transcript):
     def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
         super().__init__()
         self.path: str = os.fspath(path)
+        self._current: Json = {}  # the header that holds for the next message
         self._header: Json | None = None  # to be written before the next message
         self._file = _open(self.path)
         try:
@@ -104,15 +105,27 @@ class TranscriptFile(Transcript):
         new_header |= {"created": now, **made_of}
         if header is None:
             self._write(new_header)
+            self._current = new_header
             return
+        self._current = header
+        self.compare(made_of, now)
+
+    def compare(self, made_of: Json, now: str) -> None:
+        """Compare what the model is told with the header. If it has changed, a new header is
+        written before the next message. Raises TranscriptError if the file is closed.
+        """
+        if self._file.closed:
+            raise TranscriptError(f"{self.path}: it is closed; open it again")
+        before = self._current
         changed = []
         for key in made_of:
             # Compared as JSON: in a file, a tuple is a list.
-            if canonical(header.get(key)) != canonical(made_of[key]):
-                changed.append(_name_change(key, header.get(key), made_of[key]))
+            if canonical(before.get(key)) != canonical(made_of[key]):
+                changed.append(_name_change(key, before.get(key), made_of[key]))
         if changed:
             self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
-            self._header = new_header | {"id": header.get("id")}
+            self._current = {**before, "created": now, **made_of}
+            self._header = self._current
 
     def append(self, message: Message) -> None:
         """Write the message to the file, then add it to the messages in memory."""

@@ -38,7 +38,7 @@ from .messages import (
     Verdict,
     take_answered,
 )
-from .think import Signal, as_run, should_continue
+from .think import Signal, as_run, is_remark, should_continue
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -168,10 +168,13 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the latest reply says to the user; empty if there is none, or nobody can read it."""
-        if self.reply is None or self.reply.stop_reason == "malformed":
+        """What the latest reply says to the user. Empty if there is none, if it can't be read, or
+        if it is a remark beside calls.
+        """
+        reply = self.reply
+        if reply is None or reply.stop_reason == "malformed" or is_remark(reply):
             return ""
-        return self.reply.words
+        return reply.words
 
     @property
     def is_answered(self) -> bool:
@@ -315,9 +318,13 @@ class Turn:
         now = _timestamp(at)
         if now is None:
             return
+        if self.clock is None:
+            self.clock = now
+        if now <= self.clock:  # a clock may step back; what it then catches up with is no work
+            return
         waited_for_person = isinstance(message, Verdict)
-        if self.clock is not None and not waited_for_person:
-            self.seconds += max(0.0, now - self.clock)  # a clock may step back
+        if not waited_for_person:
+            self.seconds += now - self.clock
         self.clock = now
 
 

@@ -156,6 +156,46 @@ CASES = {
         ["this answers another question than the one that was open"],
         ["refused", "done"],
     ),
+    "an answer that names its question": Case(
+        [
+            paying("a"),
+            Paused("Pay 5?", "a", id="q1"),
+            Verdict("yes", "a", question="q1"),
+            *paid("a"),
+        ],
+        [],
+        ["done"],
+    ),
+    "a person who was asked at once": Case(  # `approve=` records no question
+        [paying("a"), Verdict("yes", "a", question="q1"), *paid("a")], [], ["done"]
+    ),
+    "a second answer to one question": Case(
+        [
+            paying("a"),
+            Paused("Pay 5?", "a", id="q1"),
+            Verdict("no", "a", question="q1"),
+            ToolResult("a", "pay", "no", True, "person"),
+            paying("a", 6),
+            Verdict("yes", "a", question="q1"),
+            *paid("a"),
+        ],
+        ["this answers a question that had its answer before"],
+        ["refused", "done"],
+    ),
+    "an answer to the question before": Case(
+        [
+            paying("a"),
+            Paused("Pay 5?", "a", id="q1"),
+            Verdict("no", "a", question="q1"),
+            ToolResult("a", "pay", "no", True, "person"),
+            paying("a", 6),
+            Paused("Pay 6?", "a", id="q2"),
+            Verdict("yes", "a", question="q1"),
+            *paid("a"),
+        ],
+        ["this answers another question than the one that was open"],
+        ["refused", "done"],
+    ),
     "whether to go on, but a call was open": Case(
         [paying("a"), Paused("Pay 5?", "a"), Verdict("yes"), *paid("a")],
         ["this answers another question than the one that was open"],

@@ -264,8 +264,8 @@ PROVIDERS = {
         source="no price: a unit is a token that the machine evaluates anew. What was evaluated "
         "before is kept, but a new turn reads the replies of the turn before it anew, without the "
         "marks for their thinking. A real Ollama 0.34.4 with the renderer of qwen3.5 evaluated "
-        "11 % of the tokens of two refunds, and 23 % with `format=False` "
-        "(`python -m tests.benchmarks.ollama`, 2026-11-24)",
+        "17 % of the tokens of two refunds, and 30 % with `format=False` "
+        "(`python -m tests.benchmarks.ollama`, 2026-11-29)",
     ),
 }
 

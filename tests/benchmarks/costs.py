@@ -415,8 +415,8 @@ def thought_line() -> str:
 
 
 ON_OLLAMA = [  # template, then tokens: with forms, without them, by a naive loop
-    ("Go, without thinking (the Modelfile of `smol`)", 1316, 2549, 892),
-    ("the renderer qwen3.5, with thinking", 2099, 2420, 1349),
+    ("Go, without thinking (the Modelfile of `smol`)", 1381, 2685, 944),
+    ("the renderer qwen3.5, with thinking", 2130, 3238, 1400),
 ]
 """What no simulation can show: measured 2026-11-29 by `python -m tests.benchmarks.ollama MODEL`."""
 

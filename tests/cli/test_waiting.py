@@ -14,12 +14,11 @@ from tests.servers import ProviderServer, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.agents import by_place
 from tests.support.commands import text_of
-from think_agent import Agent, Assistant, Model, Request, ScriptedModel, Turn, User, connect, tool
+from think_agent import Agent, Assistant, Model, Request, ScriptedModel, connect, tool
 from think_agent.cli import RunView, waiting
-from think_agent.cli.waiting import describe, is_waiting
+from think_agent.cli.waiting import describe
 from think_agent.dialects.base import Wrapper
-from think_agent.messages import Ended, ToolResult, Verdict
-from think_agent.testing import call, think
+from think_agent.testing import call
 
 SECONDS = 60  # until a test gives up
 
@@ -68,26 +67,6 @@ def test_the_words_for_each_state_of_a_server(case):
 def test_where_nothing_streams_no_token_is_promised():
     whole = describe(Wrapper(Slow()), "GPU", 1_123, is_first=True)
     assert whole == "waiting for the whole reply of qwen3.5:4b"
-
-
-ASK = User("Refund it.")
-CALLS = Assistant(tool_calls=(think("Which?"), call("look", id="a")))
-
-
-@pytest.mark.parametrize(
-    ("messages", "is_asked"),
-    [
-        ([ASK], True),
-        ([ASK, CALLS], False),  # the tool runs
-        ([ASK, CALLS, ToolResult(CALLS.tool_calls[0].id, "think", "")], False),
-        ([ASK, Assistant("It is."), User("Done?", kind="silence")], True),
-        ([ASK, Assistant("It is.")], False),
-        ([ASK, Verdict("yes")], True),  # "go on?"
-        ([ASK, Assistant("It is."), Ended("silence")], False),
-    ],
-)
-def test_when_the_model_is_asked_next(messages, is_asked):
-    assert is_waiting(Turn.of(messages), messages[-1]) == is_asked
 
 
 # A view on a model that says nothing until its words are on the screen.

@@ -13,7 +13,7 @@ from tests.support.agents import results
 from tests.support.desk import said
 from tests.support.providers import ASK, HELLO, SPEAKS, every_provider, every_way, failure, talking
 from think_agent import Agent, Request, ScriptedModel, Tool, connect, tool
-from think_agent.errors import AuthError, BadRequest, BadResponse, ConnectionFailed
+from think_agent.errors import AuthError, BadRequest, ConnectionFailed
 from think_agent.messages import Assistant, ToolCall, User
 
 
@@ -100,10 +100,10 @@ HOLDING_A_CALL = {
 
 
 @every_provider
-def test_a_call_without_a_name_is_a_bad_response(provider):
+def test_a_reply_with_a_call_without_a_name_is_not_usable(provider):
     with talking(provider) as (server, model):
         server.canned = [Reply(body=HOLDING_A_CALL[provider])]
-        assert isinstance(failure(model), BadResponse)
+        assert not model.complete(HELLO).is_usable
 
 
 @every_way

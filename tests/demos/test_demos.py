@@ -90,6 +90,10 @@ SHOWS = {  # what each lesson prints about its subject
         r"\ntrusted\n  exit signal: A packet of tea is \$4\.\n  charged for: \['tea'\]",
         r"you know better\n  asked: Run price(.*\n)+  charged for: nothing\n\nremember",
     ],
+    "20_for_and_against": [
+        r'Run refund\(order_id="ORD-004", dollars=580\)\?\n    for: .*\n    against: .*photo',
+        r"exit silence: error: not run: Ada said no \(ask for a photo first\)",
+    ],
     "17_all_at_once_or_one_by_one": [
         r"not asked again\.\n  model calls: 1; .*60\.\n  find_price.*error: .*\n  mult.* -> 60\n",
         r"at a time\.\n  model calls: 8; .*\$135\.\n  find_price.*error: .*\n(.*\n)  mult.* -> 135",

@@ -67,7 +67,7 @@ def test_every_code_block_runs(code, clone):
         pytest.importorskip("dbos")
     if "otel" in code:
         pytest.importorskip("opentelemetry")
-    executed(code)
+    executed(code.replace('connect("ollama")', 'connect("offline")'))
 
 
 @pytest.mark.parametrize("code", COMMANDS)
@@ -102,28 +102,16 @@ def test_the_toml_is_a_config_that_the_desk_takes(clone):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="later Pythons count the tokens of an f-string apart"
-)
 def test_the_made_parts_are_current():
     stale = [str(path.relative_to(ROOT)) for path in readme.outdated()]
     assert stale == [], "run: python -m tests.readme --write"
 
 
-def test_the_readme_is_short_and_begins_with_a_setup_that_ci_runs():
-    assert len(TEXT.splitlines()) <= 200
+def test_the_readme_begins_with_a_setup_that_ci_runs():
     first, second = [code for _, kind, code in FENCED.findall(TEXT) if kind == "sh"][:2]
     assert "-m demos.refund" in first
     assert '".[dev]"' in second
     assert second.rstrip().endswith("-m pytest")
-
-
-def test_the_first_block_calls_its_tool(capsys):
-    first = readme.PYTHON.findall(TEXT)[0][1]
-    executed(first)
-    printed = capsys.readouterr().out
-    assert printed.splitlines() == re.findall(r"^(?:print| {9}).*?# (.*)$", first, re.MULTILINE)
-    assert printed.startswith("✓ lookup_order")
 
 
 @pytest.mark.parametrize("force", ["first", "always"])
@@ -131,7 +119,8 @@ def test_the_first_block_calls_its_tool(capsys):
 @pytest.mark.parametrize("name", STAND_INS)
 def test_the_loop_in_short_is_the_loop(name, dialect, force):
     """At every message of whole runs of the desk, but for replies that are broken."""
-    in_short = executed(readme.programs(TEXT)[1])["in_short"]
+    [block] = [b for b in readme.programs(PAGES["think_agent/README.md"]) if "def in_short" in b]
+    in_short = executed(block)["in_short"]
     shop = Shop(":memory:")
     model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
@@ -143,14 +132,21 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
-    """The first block is `pantry.py`, which the second goes on with; the third is its test."""
+    """The first block is `pantry.py`, which the second imports; the fourth is its test."""
     section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
-    agent, _, its_test = (code for _, code in readme.PYTHON.findall(section))
+    agent, paused, rule, its_test = (code for _, code in readme.PYTHON.findall(section))
     (tmp_path / "pantry.py").write_text(agent)
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
     test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
-    for words, shown in (test, "1 passed"), (["pantry.py"], "5 packets of coffee are on their"):
+    (tmp_path / "paused.py").write_text(paused)
+    (tmp_path / "rule.py").write_text(rule)
+    for words, shown in (
+        (test, "1 passed"),
+        (["pantry.py"], "5 packets of coffee are on their"),
+        (["paused.py"], "I ordered five packets"),
+        (["rule.py"], ""),
+    ):
         command = [sys.executable, *words]
         assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
@@ -170,8 +166,11 @@ def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(
     events = [json.loads(line[6:]) for line in said.splitlines() if line]
     assert "It is due." in "".join(event.get("thought", "") for event in events)
     assert (events[-1]["exit"], events[-1]["asked"]) == ("needs_human", "Run pay(dollars=80)?")
-    answer = client().post("/bill/answer", json={"yes": True}).json()
+    posted = {"question": events[-1]["question"], "decision": "yes"}
+    answer = client().post("/bill/answer", json=posted).json()
     assert (answer["exit"], answer["answer"]) == ("signal", "It is paid.")
+    again = client().post("/bill/answer", json=posted)
+    assert (again.status_code, "no question waits" in again.text) == (409, True)
     assert client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
 
 

@@ -20,6 +20,12 @@ TOOLS = {  # linked without a statement about them
     "https://docs.dbos.dev",
     "https://github.com/sierra-research/tau2-bench",
     "https://github.com/open-telemetry/semantic-conventions-genai",
+    "https://modelcontextprotocol.io",
+    "https://github.com/modelcontextprotocol/python-sdk",
+    # How other programs are configured (the page says when that was read).
+    "https://code.claude.com/docs/en/mcp",
+    "https://cursor.com/docs/mcp",
+    "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
 }
 # These pages have numbers that our own commands measured or counted.
 OURS = (

@@ -1,9 +1,12 @@
 """A call that carries its own thought: only the model sees that argument (`carry=True`)."""
 
+import json
+
 import pytest
 
 from tests.support.agents import NOTHING, agent, results
-from think_agent import Verdict, tool
+from think_agent import Agent, ScriptedModel, Verdict, tool
+from think_agent.dialects import json_plan
 from think_agent.testing import call, think
 from think_agent.think import thought
 
@@ -103,12 +106,29 @@ def test_a_parameter_thought_of_the_tool_itself_is_an_ordinary_argument():
     assert [(a.thought, a.call.arguments) for a in outcome.actions] == [(WHY, {"thought": OWN})]
 
 
+def test_the_reasoning_of_a_plan_is_no_argument_of_the_tool():
+    @tool
+    def note(text: str, thought: str = "") -> str:
+        """Note it."""
+        return f"{text}, {thought or 'and no thought'}"
+
+    action = {"tool": "note", "reasoning": WHY, "arguments": {"text": "tea"}}
+    plan = {"reasoning": "", "task_complete": False, "actions": [action], "response": ""}
+    done = {"reasoning": "Done.", "task_complete": True, "actions": [], "response": "Noted."}
+    model = ScriptedModel([json.dumps({"understanding": "", **part}) for part in (plan, done)])
+    outcome = Agent(json_plan(model), [note], force="never").run("Note it.")
+    assert [(a.how, a.result.content) for a in outcome.actions] == [
+        ("carried", "tea, and no thought")
+    ]
+
+
 def test_such_a_tool_carries_its_thought_in_another_argument(tmp_path):
     path = tmp_path / "run.jsonl"
     settings = {"carry": True, "think": None}
     replies = call("note", thought=OWN), call("note", thought=OWN, kit_thought=WHY)
     noting, noted = note_taker(*replies, **settings)
     assert list(noting.shown[0].parameters["properties"]) == ["kit_thought", "thought"]
+    assert noting.shown[0].thought_in == noting.tools["note"].thought_in == "kit_thought"
     waiting = noting.run("go", transcript=path)
     assert "'kit_thought'" in results(waiting)[0].content
     assert noted == []

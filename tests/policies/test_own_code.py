@@ -24,6 +24,8 @@ from think_agent import (
     Tool,
     ToolCall,
     ToolResult,
+    TranscriptError,
+    Turn,
     Usage,
     User,
     Verdict,
@@ -569,6 +571,49 @@ def test_a_null_is_kept_where_it_is_a_value_and_dropped_where_it_means_left_out(
         name="act", description="Act.", parameters=parameters, function=lambda **a: got.append(a)
     )
     given, left = {"must": None, "may": None}, {"must": None}
-    written = {"list": [given], "map": {"k": given}, "any": given}
+    written = {"list": [dict(given)], "map": {"k": dict(given)}, "any": dict(given)}
     agent(call("act", **written), tools=[ready]).run("Act.")
     assert got == [{"list": [left], "map": {"k": left}, "any": given}]
+
+
+def test_a_function_of_a_script_may_return_what_an_entry_of_its_list_may_be():
+    replies = iter([LOOK, (LOOK,), "Done."])
+    made = Agent(ScriptedModel(lambda request: next(replies)), [look], force="never")
+    assert made.run("Look.").answer == "Done."
+
+
+def test_a_script_that_returns_something_else_is_named():
+    made = Agent(ScriptedModel(lambda request: 5), [look], force="never")
+    with pytest.raises(TypeError, match="5 is no reply: use a text"):
+        made.run("Look.")
+
+
+def test_a_path_that_begins_with_a_tilde_is_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    agent(LOOK).run("Look.", transcript="~/run.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_file_that_was_closed_says_so(tmp_path):
+    made = agent(LOOK)
+    with made.open(tmp_path / "run.jsonl") as talk:
+        made.run("Look.", transcript=talk)
+    with pytest.raises(TranscriptError, match="it is closed; open it again"):
+        made.run("Again.", transcript=talk)
+
+
+def test_a_file_that_another_agent_holds_open_gets_its_header(tmp_path):
+    path = tmp_path / "run.jsonl"
+    with agent(instructions="One.").open(path) as talk:
+        agent(instructions="Other.").run("Hi", transcript=talk)
+    headers = [json.loads(line) for line in path.read_text().splitlines()]
+    told = [line["instructions"] for line in headers if line["type"] == "transcript"]
+    assert told == ["One.", "Other."]
+
+
+def test_a_clock_that_steps_back_and_forth_is_no_work():
+    at = "2026-11-29T10:00:{:02}+00:00".format
+    times = [10, 12, 5, 13]
+    messages = [User("Hi", at=at(times[0])), *[Assistant("x", at=at(t)) for t in times[1:]]]
+    assert Turn.of(messages).seconds == 3

@@ -15,7 +15,6 @@ from tests.support.wires import to_anthropic
 from think_agent import (
     AuthError,
     BadRequest,
-    BadResponse,
     ModelError,
     Request,
     User,
@@ -95,16 +94,6 @@ def test_halves_of_a_character_in_two_pieces_are_joined():
         assert reply.text == reply.native["content"][0]["text"] == "Hel\U0001f600"
         assert told(deltas, "answer") == "Hel\ufffd\ufffd"  # what was shown cannot be taken back
         assert model.complete(Request([User("Hi"), reply, User("So?")])).text == "Hello."
-
-
-@streamed_ways
-def test_a_call_without_a_name_is_an_error_of_the_server(way):
-    block = {"type": "tool_use", "id": None, "name": None, "input": None}
-    with talking("anthropic") as (server, model):
-        start = event("content_block_start", index=0, content_block=block)
-        server.canned = [streaming(START[0], start)]
-        assert type(failure(model, way)) is BadResponse
-        assert len(server.requests) == 1
 
 
 @streamed_ways

@@ -351,9 +351,14 @@ class Reading:
 
     @property
     def last_words(self) -> str:
-        """The text of the last reply, if it can be read."""
+        """The text of the last reply, if it can be read and is not beside calls that run."""
         if self.reply is None or self.reply.stop_reason == "malformed":
             return ""
+        calls = self.reply.tool_calls
+        if calls and self.reply.is_usable and self.reply.tool_choice != "none":
+            leaves = self.reply.dialect and says_continue(calls[-1]) is False
+            if not leaves or any(call.name != "think" for call in calls):
+                return ""
         text = self.reply.text or self.reply.commentary
         return text if text.strip() else ""
 
@@ -373,9 +378,13 @@ class Reading:
     def seconds(self) -> float:
         """Seconds of work. Waiting for a person is none, and a clock that steps back is none."""
         worked = 0.0
-        for last, message in pairwise(self.stamped):
+        latest = self.stamped[0] if self.stamped else None
+        for message in self.stamped[1:]:
+            if time_of(message) <= time_of(latest):
+                continue
             if not isinstance(message, Verdict):
-                worked += max(0.0, time_of(message) - time_of(last))
+                worked += time_of(message) - time_of(latest)
+            latest = message
         return worked
 
     @property
@@ -685,7 +694,7 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
             name: sum((one.usage for one in said if one.model == name), Usage())
             for name in {one.model for one in said}
         },
-        "clock": time_of(turn.stamped[-1]) if turn.stamped else None,
+        "clock": max(map(time_of, turn.stamped), default=None),
         "seconds": turn.seconds,
         "thoughts_in_a_row": turn.thoughts_in_a_row,
         "misses": turn.misses,

@@ -1,6 +1,6 @@
 """What servers that speak Chat Completions send and OpenAI's own does not."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -112,10 +112,60 @@ def test_a_call_that_was_cut_off_is_not_usable_without_a_reason_to_stop(argument
     assert streamed(chunk(finish="tool_calls", tool_calls=[call]), COUNTED).is_usable
 
 
-def test_another_name_at_the_same_index_is_another_call():
-    """As servers stream that number every call 0 and give no ids."""
-    first = {"index": 0, "function": {"name": "cancel", "arguments": ""}}
-    second = {"index": 0, "function": {"name": "look", "arguments": '{"id": 7}'}}
-    chunks = [chunk(tool_calls=[first]), chunk(tool_calls=[second]), chunk(finish="tool_calls")]
-    calls = streamed(*chunks).tool_calls
-    assert calls == (ToolCall("", "cancel", {}), ToolCall("", "look", {"id": 7}))
+class Same(NamedTuple):
+    """Pieces at one index: name, arguments and id. `makes`: name and arguments of the calls."""
+
+    how: str
+    pieces: list[tuple[str | None, str, str | None]]
+    makes: list[tuple[str, Any]]
+
+
+LOOK_7 = ("look", {"id": 7})
+SAME_INDEX = [
+    Same(
+        "without ids",
+        [("cancel", "", None), ("look", '{"id": 7}', None)],
+        [("cancel", {}), LOOK_7],
+    ),
+    Same(
+        "with ids of their own",
+        [("cancel", "", "a"), ("look", '{"id": 7}', "b")],
+        [("cancel", {}), LOOK_7],
+    ),
+    Same(
+        "with one id for both",
+        [("cancel", "{}", "a"), ("look", '{"id": 7}', "a")],
+        [("cancel", {}), LOOK_7],
+    ),
+    Same(
+        "in pieces",
+        [("pay", '{"n":', "a"), (None, " 5}", None), ("look", '{"id":', "b"), (None, " 7}", None)],
+        [("pay", {"n": 5}), LOOK_7],
+    ),
+    Same(
+        "of which the first broke off",
+        [("pay", '{"n":', "a"), ("look", '{"id": 7}', "b")],
+        [("pay", '{"n":'), LOOK_7],
+    ),
+    Same(
+        "a tool that was called before",
+        [("look", '{"id": 7}', None), ("pay", "{}", None), ("look", '{"id": 7}', None)],
+        [LOOK_7, ("pay", {}), LOOK_7],
+    ),
+    Same(
+        "a thought, and what it is about",
+        [("think", '{"thought": "Hm."}', "a"), ("pay", "{}", "b")],
+        [("think", {"thought": "Hm."}), ("pay", {})],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SAME_INDEX, ids=lambda case: case.how)
+def test_another_name_at_the_same_index_is_another_call(case):
+    """As servers stream that number every call 0."""
+    chunks = []
+    for name, arguments, id in case.pieces:
+        function = {"name": name, "arguments": arguments}
+        chunks.append(chunk(tool_calls=[{"index": 0, "id": id, "function": function}]))
+    reply = streamed(*chunks, chunk(finish="tool_calls"))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == case.makes

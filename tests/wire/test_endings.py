@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.answers import WHOLE, reply_to
+from tests.support.providers import ASK
 from tests.support.wires import WIRES, folded, reply_of, to_wire
 from think_agent import Request, ToolResult, Usage, User
 from think_agent.messages import Json
@@ -34,7 +36,7 @@ def with_call(wire: str, reason: object, arguments: object = None) -> Json:
             return {"message": said, "done": True, "done_reason": reason}
 
 
-WHOLE = {
+WHOLE_REASONS = {
     "openai-chat": ["stop", "tool_calls"],
     "openai-responses": ["completed"],
     "anthropic": ["end_turn", "tool_use", "stop_sequence"],
@@ -60,7 +62,7 @@ COUNTS: dict[str, Json] = {
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_known_reason_says_whether_a_reply_is_whole(wire):
-    for reason in WHOLE[wire]:
+    for reason in WHOLE_REASONS[wire]:
         reply = reply_of(wire, with_call(wire, reason))
         assert (reply.stop_reason, reply.cause) == ("tool_use", "")
     for reason in HALF[wire]:
@@ -93,6 +95,9 @@ OTHERS = {
         "MALFORMED_RESPONSE": "malformed",
         "MAX_TOKENS": "max_tokens",
         "CONTINUATION": "max_tokens",
+        "MISSING_THOUGHT_SIGNATURE": "incomplete",
+        "NO_IMAGE": "incomplete",
+        "PUP_LIMITED_DISABLED": "refusal",
         "PROHIBITED_CONTENT": "refusal",
         "SPII": "refusal",
         "MODEL_ARMOR": "refusal",
@@ -160,7 +165,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("wire", "written"), WRITTEN, ids=str)
 def test_arguments_are_sent_back_as_an_object_however_they_came(wire, written):
     """The API refuses any other history, at every resume."""
-    reply = reply_of(wire, with_call(wire, WHOLE[wire][0], written))
+    reply = reply_of(wire, with_call(wire, WHOLE_REASONS[wire][0], written))
     [call] = reply.tool_calls
     reply = replace(reply, tool_calls=(replace(call, id="c"),))
     history = [User("Pay."), reply, ToolResult("c", "pay", "paid")]
@@ -191,7 +196,7 @@ def test_arguments_nested_too_deeply_are_kept_as_text_alone(wire):
     for _ in range(500):
         deep = {"a": deep}
     said = json.dumps(deep) if wire.startswith("openai") else deep
-    reply = reply_of(wire, with_call(wire, WHOLE[wire][0], said))
+    reply = reply_of(wire, with_call(wire, WHOLE_REASONS[wire][0], said))
     assert isinstance(reply.tool_calls[0].arguments, str)
     assert '{"a"' not in json.dumps(reply.native)  # but as text
 
@@ -216,3 +221,63 @@ ANNOUNCED = {
 @pytest.mark.parametrize("wire", ANNOUNCED)
 def test_a_call_that_is_announced_but_missing_is_malformed(wire):
     assert reply_of(wire, ANNOUNCED[wire]).stop_reason == "malformed"
+
+
+# Replies with nothing in them.
+
+GEMINI = [  # the finish reason; how the reply ended
+    ("STOP", "end_turn"),  # it's asked again
+    ("MISSING_THOUGHT_SIGNATURE", "incomplete"),
+    ("NO_IMAGE", "incomplete"),
+    ("IMAGE_SAFETY", "incomplete"),
+    ("PUP_LIMITED_DISABLED", "refusal"),
+    ("OTHER", "incomplete"),
+    ("A_REASON_OF_TOMORROW", "incomplete"),
+    ("UNEXPECTED_TOOL_CALL", "malformed"),
+]
+
+
+@pytest.mark.parametrize("way", ASK)
+@pytest.mark.parametrize(("reason", "stop_reason"), GEMINI)
+def test_a_reason_for_an_empty_reply_of_gemini_is_told(reason, stop_reason, way):
+    counts = {"promptTokenCount": 12, "totalTokenCount": 12}
+    body = {"candidates": [{"finishReason": reason}], "usageMetadata": counts}
+    reply = reply_to("gemini", way, body if way in WHOLE else [body])
+    assert reply.stop_reason == stop_reason
+    if stop_reason in ("incomplete", "refusal"):
+        assert reason in reply.cause
+
+
+EMPTY = {
+    "openai-chat": lambda reason: {"choices": [{"message": {}, "finish_reason": reason}]},
+    "openai-responses": lambda reason: {"output": [], "status": reason},
+    "anthropic": lambda reason: {"content": [], "stop_reason": reason},
+    "gemini": lambda reason: {"candidates": [{"finishReason": reason}]},
+    "ollama": lambda reason: {"message": {}, "done": True, "done_reason": reason, "eval_count": 1},
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_unknown_reason_for_an_empty_reply_is_never_a_clean_end(wire):
+    body = EMPTY[wire]("a_reason_of_tomorrow") | COUNTS.get(wire, {})
+    reply = reply_of(wire, body)
+    assert (reply.stop_reason, "a_reason_of_tomorrow" in reply.cause) == ("incomplete", True)
+
+
+@pytest.mark.parametrize("wire", COUNTS)
+@pytest.mark.parametrize("reason", [None, ""])
+def test_an_empty_reply_without_a_reason_is_empty(wire, reason):
+    """So the model is asked again."""
+    reply = reply_of(wire, EMPTY[wire](reason) | COUNTS[wire])
+    assert (reply.stop_reason, reply.words) == ("end_turn", "")
+
+
+@pytest.mark.parametrize("name", [None, ""])
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_call_without_a_name_makes_a_reply_malformed(wire, name):
+    for reason in WHOLE_REASONS[wire]:
+        body = with_call(wire, reason, {}) | COUNTS.get(wire, {})
+        nameless = json.loads(json.dumps(body).replace('"pay"', json.dumps(name)))
+        reply = reply_of(wire, nameless)
+        assert (reply.stop_reason, reply.is_usable) == ("malformed", False)
+        assert "without the name" in reply.mistake

@@ -90,6 +90,7 @@ class Contradictions:
         self._reply = 0
         self._known: dict[int, Known] = {}  # calls of the latest reply, by their identity
         self._question: Paused | None = None  # it has no answer yet
+        self._answered: set[str] = set()  # the ids of those that have one
         self._succeeded: dict[tuple[str, str], Success] = {}
 
     def status_of(self, call: ToolCall) -> str:
@@ -125,8 +126,12 @@ class Contradictions:
         self._question = None
         if call:
             self._about(call).verdict = verdict
-        if question and question.call_id != verdict.call_id:
+        if question and not _is_answer(verdict, question):
             yield "alarm", "this answers another question than the one that was open"
+        elif not question and verdict.question in self._answered:
+            yield "alarm", "this answers a question that had its answer before"
+        if question and question.id:
+            self._answered.add(question.id)
 
     def _add_start(self, started: Started, known: Known) -> Iterator[Found]:
         is_first_try = known.started is None
@@ -172,3 +177,10 @@ class Contradictions:
         """Is it as it should be that the same call runs once more (rule 3)?"""
         is_new = known.verdict is not None and known.verdict.new
         return is_new or bool(self._tools.get(known.call.name, {}).get("idempotent"))
+
+
+def _is_answer(verdict: Verdict, question: Paused) -> bool:
+    """Is the verdict about the call of this question and, if they have one, of its id?"""
+    if verdict.call_id != question.call_id:
+        return False
+    return not question.id or not verdict.question or verdict.question == question.id

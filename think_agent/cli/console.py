@@ -4,8 +4,8 @@ Rule 1: everything that is printed comes from the messages. Deltas only feed a p
         wiped when the message is there. So live, plain and piped output have the same text.
 Rule 2: one call is one step. A call is shown when it is next, with its result under it. So the call
         that runs, or waits for a person, is on the screen; a call that was never next is not.
-Rule 3: the text of a reply is shown once: after its thought, unless the thought has the same text,
-        or as the answer.
+Rule 3: the text of a reply is shown once: as the answer if it ends the turn; else it is commentary,
+        and is shown after its thought, unless the thought has the same text.
 Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
 Rule 5: if no token comes for a while, a person reads why (`waiting.py`). That is no part of the
         output: a preview wipes it, and a pipe gets it on stderr.
@@ -42,7 +42,7 @@ from ..think import carried, thought
 from ..tools import signature
 from ..turn import Turn
 from .screen import Screen, block, say, show_typing, write, write_block
-from .waiting import Waiting, is_waiting
+from .waiting import Waiting
 
 STAND_IN = "scripted stand-in: no language model is at work"
 NO_LOG = logging.NullHandler()
@@ -114,7 +114,6 @@ class RunView:
         """Which model call of the turn this is."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
-        self._held_as = "answer"  # its kind in LOOK
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
         self._live: Live | None = None
         self._waiting: Waiting | None = None  # during a run
@@ -146,6 +145,7 @@ class RunView:
                 self.end(event.exit, event.answer, words.cause(event.turn.reply), figures)
             case Progress():
                 self.progress = event
+                self._wait()
             case Notice(text=text):
                 if self.thoughts:
                     self.line("notice", text)
@@ -185,7 +185,7 @@ class RunView:
             self.line("commentary", reply.commentary)
             self._hold(reply.text)
         else:
-            self._hold(reply.commentary, "commentary")
+            self._hold(reply.commentary)
 
     def call(self, call: ToolCall) -> None:
         """Print a call, below the thought that it carries; of a call of think only the thought."""
@@ -228,21 +228,20 @@ class RunView:
             self._held = ""
             self._started = time.monotonic()
             self.start()
-            self._begin_waiting()
+            self._waiting = None
         elif self.thoughts and not self.turn.ended:
             self._show(message, words.duration(self.turn.seconds - before))
-        if self._waiting and is_waiting(self.turn, message):
-            self._waiting.begin(self.turn)
 
-    def _begin_waiting(self) -> None:
-        """From now on, say what a slow model is doing (rule 5)."""
-        self._waiting = None
+    def _wait(self) -> None:
+        """The model is asked now: say what it does, if it is slow (rule 5)."""
         if self.agent is None or RunView.in_front is not self:
             return
-        if self._live:
+        if self._waiting is None and self._live:
             self._waiting = Waiting(self.agent, None)
-        elif not self.quiet:
+        elif self._waiting is None and not self.quiet:
             self._waiting = Waiting(self.agent, say)
+        if self._waiting:
+            self._waiting.begin(self.turn)
 
     def _show(self, message: Message, took: str) -> None:
         """Show a message inside a run, which `took` so long."""
@@ -278,15 +277,14 @@ class RunView:
         if self.verbose:
             self.line("step", took)
 
-    def _hold(self, text: str, kind: str = "answer") -> None:
+    def _hold(self, text: str) -> None:
         """Keep the text of a reply until after its thought: the answer may be the same text, and is
         shown once.
         """
         text = text.strip()
         if self._held != text:
-            write_block(self.console, *LOOK[self._held_as], self._held)
+            write_block(self.console, *LOOK["commentary"], self._held)  # rule 3
         self._held = text
-        self._held_as = kind
 
     def _grow(self, delta: Delta) -> None:
         """Add a piece of the reply that is arriving."""

@@ -21,9 +21,10 @@ from click import Context, ParameterSource
 from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..mistakes import place_of
-from .choosing import ModelCommand, chosen_model, model_flags
+from ..testing.scripted import ScriptedModel
+from .choosing import ModelCommand, chosen_model, model_flags, model_option
 from .conversation import chat
-from .options import config_flags
+from .options import config_flags, flags
 
 EXIT_CODES = (
     "exit codes: 0 you left, 1 a model or file is out of reach, 2 a flag or the agent is wrong, "
@@ -50,6 +51,22 @@ def command(ctx: Context, /, agent: str, **_: object) -> None:
         kind = type(found).__name__
         raise click.UsageError(f"{agent} is a {kind}; name an Agent, or a function that makes one")
     chat(found)
+
+
+def load_agent(text: str) -> Agent:
+    """The agent that `FILE:AGENT` names, to be asked for plans alone: a function that takes a model
+    gets one that has no reply. Raises UsageError or ClickException.
+    """
+    path, name = _read_name(text)
+    found: Any = _named(path, name)
+    if callable(found):
+        models = [ScriptedModel([])] if inspect.signature(found).parameters else []
+        with _one_line(path):
+            found = found(*models)
+    if isinstance(found, Agent):
+        return found
+    kind = type(found).__name__
+    raise click.UsageError(f"{text} is a {kind}; name an Agent, or a function that makes one")
 
 
 def _read_name(text: str) -> tuple[Path, str]:
@@ -99,10 +116,10 @@ def _make(ctx: Context, agent: str, function: Callable[..., Any], path: Path) ->
 
 def _refuse_model_flags(ctx: Context, agent: str) -> None:
     """A flag that would do nothing is an error. (A variable may be meant for another command.)"""
-    for param in ctx.command.params:
-        is_typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if is_typed and getattr(param, "group", "") == "model":
-            raise click.UsageError(f"{param.opts[-1]}: {agent} has its own model; leave it out")
+    for name, flag in flags(ctx.command).items():
+        is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_typed and flag.group is model_option:
+            raise click.UsageError(f"{flag.opts[-1]}: {agent} has its own model; leave it out")
 
 
 @contextmanager

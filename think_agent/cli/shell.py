@@ -66,7 +66,7 @@ def _program(path: str) -> str:
 
 
 def _same_file(found: str | None, path: str) -> bool:
-    """Are these the same path? (A link is another program: a virtual environment's Python is one.)"""
+    """Are these the same path? (A link is another program: the Python of a venv is one.)"""
     if found is None:
         return False
     paths = [os.path.normcase(os.path.abspath(item)) for item in (found, path)]

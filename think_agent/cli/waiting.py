@@ -8,7 +8,7 @@ Rule 2: a terminal shows the words beside the clock, and wipes them with the pre
         one line a run, on stderr, and only about a server that says what it does (Ollama).
 Rule 3: the server is asked in a thread of its own, so the run waits for nothing.
 
-Limitations: tokens are estimated. A check or a policy that takes long is taken for the model.
+Limitations: tokens are estimated.
 """
 
 import threading
@@ -17,16 +17,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..errors import ModelError
-from ..messages import (
-    Assistant,
-    Checked,
-    Message,
-    Spoken,
-    ToolResult,
-    User,
-    Verdict,
-    to_json,
-)
+from ..messages import Assistant, Spoken, to_json
 from ..model import Model
 from ..text import canonical
 from ..turn import Turn
@@ -80,13 +71,6 @@ class Waiting:
             if say and place is not None:  # rule 2
                 self._say = None
                 say(words)
-
-
-def is_waiting(turn: Turn, message: Message) -> bool:
-    """Is the model asked next, now that this message is the last?"""
-    if turn.pending:
-        return False
-    return isinstance(message, User | ToolResult | Checked | Verdict)
 
 
 def describe(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:

@@ -11,13 +11,16 @@ Limitation: it needs a key. A profile of the SDK on disk is not read.
 """
 
 import re
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import anthropic
+from anthropic._streaming import ServerSentEvent
 
 from ..messages import Json
 from ..wire import anthropic as wire
+from ..wire.json_reading import json_value
 from .reasoning import ALL, Levels
 from .stainless import Stainless
 
@@ -69,6 +72,11 @@ class Anthropic(Stainless):
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
 
+    def stream_class(self, client: Any) -> Any:
+        if isinstance(client, anthropic.AsyncAnthropic):
+            return AsyncNamedEvents
+        return NamedEvents
+
     def headers(self, body: Json) -> dict[str, str]:
         if "block_binding" in body.get("thinking", ()):
             return {"anthropic-beta": wire.BINDING}
@@ -96,6 +104,32 @@ class Anthropic(Stainless):
         if self.settings.reasoning == "off":
             self.options["thinking"] = {"type": ways_off[0]}
         return ["off", *levels]
+
+
+class NamedEvents(anthropic.Stream[object]):
+    """A stream whose events have names. Some servers leave out the `event:` lines. The SDK passes
+    over such events, without a word.
+    """
+
+    def _iter_events(self) -> Iterator[ServerSentEvent]:
+        for event in super()._iter_events():
+            yield _name_event(event)
+
+
+class AsyncNamedEvents(anthropic.AsyncStream[object]):
+    """The same for an async client."""
+
+    async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
+        async for event in super()._iter_events():
+            yield _name_event(event)
+
+
+def _name_event(event: ServerSentEvent) -> ServerSentEvent:
+    """`event`, with the type in its data for a name, if it has none."""
+    data = json_value(event.data)
+    if event.event or not isinstance(data, dict):
+        return event
+    return ServerSentEvent(event=str(data.get("type")), data=event.data)
 
 
 def _supported(capabilities: Json, *names: Any) -> list[Any]:

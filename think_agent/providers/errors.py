@@ -129,7 +129,9 @@ WORDINGS = [  # the first one that fits
     Meaning(AuthError, f"^402 .*({SPENT})", KEY),
     Meaning(AuthError, r"^401 .*(unauthori[sz]ed|authenti|credentials|invalid (access )?token|"
             "access denied|permission|forbidden)", KEY),
-    Meaning(BadRequest, r"^400 .*(polic(y|ies)|safety|moderat|inappropriate|prohibited|sensitive)",
+    Meaning(BadRequest, r"^400 .*(usage polic|content[_ ](management )?polic|polic(y|ies) violat|"
+            r"policy_violation|safety (system|filter|setting)|content filter|inspection ?failed|"
+            "inappropriate|prohibited content|sensitive (content|information|words))",
             "the provider's filter refuses it: change the request"),
     # Plain words for "your request is wrong". They matter inside an HTTP 200 alone.
     Meaning(BadRequest, r"^400 .*(bad request|extra inputs|not (supported|permitted|allowed)|"
@@ -157,7 +159,7 @@ WORDED = (400, 401, 402, 404, 500)  # where an error inside an HTTP 200 is looke
 CODES = (
     (400, r"image"),
     (429, r"quota|rate limit|too many|slow ?down|throttl|resource exhausted|usage limit"),
-    (402, r"billing|payment|insufficient (balance|credit|funds)|spend|arrear|credit"),
+    (402, r"billing|payment|insufficient (balance|credit|funds)|spend|arrear|overdue|credit"),
     (401, r"api ?key|authenti|unauthori|credential|auth error|token (invalid|expired)|account"),
     (403, r"permission|access|^forbidden|on hold"),
     (404, r"not found|no such|does not exist"),

@@ -11,17 +11,18 @@ Rule 3: a stream that breaks off before anything came is an error. If it breaks 
         come, silence does no harm. (Gemini marks no end.)
 Rule 4: only what goes wrong after a response has come is the server's fault. Else it is a bug.
 Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
-Rule 6: tokens that a server does not count are estimated: limits have to hold.
+Rule 6: tokens that a server does not count are estimated, and those of a failed try that it counts
+        are added to the reply that follows: limits have to hold.
 """
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from ..errors import BadRequest, BadResponse, ModelError, TimedOut
-from ..messages import Assistant, Enforced, Json
+from ..messages import Assistant, Enforced, Json, Usage
 from ..model import Request
 from ..streaming import Delta, Notice
 from ..wire.forms import FormReader, read_form, with_notice
@@ -56,6 +57,8 @@ class Exchange:
         self._lesson = Lesson()
         self._refused_bodies: list[Json] = []
         self._is_shown = False  # has a part of the reply been shown?
+        self._spent = Usage()  # the tokens of the tries that failed
+        self._answer: Json = {}  # the whole response of this try
 
     @contextmanager
     def reserved(self) -> Iterator[list[Notice]]:
@@ -84,6 +87,7 @@ class Exchange:
         provider takes.
         """
         self.wait = 0.0
+        self._answer = {}
         provider = self.provider
         refused = provider.refused | self._lesson.refused
         left_out = provider.left_out | self._lesson.left_out
@@ -134,9 +138,12 @@ class Exchange:
 
     def result(self) -> Any:
         """The reply. Raises the error here, outside the handler of the SDK's error."""
-        if isinstance(self.outcome, ModelError):
-            raise self.outcome
-        return self.outcome
+        outcome = self.outcome
+        if isinstance(outcome, ModelError):
+            raise outcome
+        if outcome is None or self._spent == Usage():
+            return outcome
+        return replace(outcome, usage=outcome.usage + self._spent)  # rule 6
 
     # What to do after an error.
 
@@ -147,7 +154,10 @@ class Exchange:
         TRIP.set(self.trip)  # each step of a generator may have a context of its own
         problem = self.provider.translate(error)  # rule 4
         self.outcome = self._reply_despite(problem)
-        if self.outcome or self._can_adapt(problem) or self._may_pass(problem):
+        if self.outcome:
+            return
+        self._spent += self._count_try()
+        if self._can_adapt(problem) or self._may_pass(problem):
             return
         problem.__context__ = problem.__cause__ = None  # rule 5
         self.outcome = problem
@@ -201,17 +211,28 @@ class Exchange:
         self._tries += 1
         return True
 
+    def _count_try(self) -> Usage:
+        """The tokens of this try, as far as the server has counted them."""
+        with suppress(Exception):  # what failed may be anything
+            usage: Usage = self.provider.wire.read_usage(self._answer or self.fold.result())
+            return usage
+        return Usage()
+
     # From a response to a reply.
 
     def _read(self, response: Any) -> Assistant:
         """A whole response as a reply."""
+        self._answer = response
+        error = find_complaint(response) or self.provider.wire.find_error(response)
+        if error:  # whatever else is in it
+            raise ErrorAnswer(error)
+        return self._read_reply(response)
+
+    def _read_reply(self, response: Any) -> Assistant:
         provider = self.provider
-        complaint = find_complaint(response)
-        if complaint is not None:  # whatever else is in it
-            raise ErrorAnswer(complaint)
         try:
             reply = provider.wire.from_wire(response)
-        except (AttributeError, LookupError, TypeError) as damage:
+        except (AttributeError, LookupError, TypeError, ValueError) as damage:
             if is_complaint(response):
                 raise ErrorAnswer(response) from damage
             raise
@@ -241,7 +262,7 @@ class Exchange:
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
         try:
-            return self._read(self.fold.result())
+            return self._read_reply(self.fold.result())
         except Exception:  # too little has come for a reply
             nothing = Assistant(
                 model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
@@ -262,7 +283,10 @@ class Exchange:
         if reply.text and reply.stop_reason == "incomplete":
             return reply
         notice = f"What the model wrote could not be read: {what}"
-        return replace(reply, stop_reason="end_turn", cause="", mistake="", notice=notice)
+        calls = tuple(call for call in reply.tool_calls if call.name)
+        return replace(
+            reply, tool_calls=calls, stop_reason="end_turn", cause="", mistake="", notice=notice
+        )
 
     def _counted(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""

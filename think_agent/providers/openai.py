@@ -59,7 +59,7 @@ class OpenAI(Stainless):
                 self.settings.refuse("openai's Responses API", "seed")
             case "chat":
                 name = "max_completion_tokens"  # the name for all newer models of OpenAI
-                self.remedies = ((name, "max_name", name),)
+                self.remedies = ((name, "max_name", name), (r"length (of )?9", "short_ids", True))
             case _:
                 raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
         if strict is None:

@@ -52,10 +52,12 @@ class Field(NamedTuple):
 
 
 NOT_TAKEN = (
-    r"not (be )?(supported|permitted|allowed|available|accepted|valid|implemented|enabled|"
-    r"recogni[sz]ed|compatible|combined|used)|(does not|doesn't|do not) (support|accept|allow)|"
-    r"unsupported|unavailable|unrecogni[sz]ed|unknown|unexpected|extra (inputs|fields)|"
-    r"additional propert|incompatible|cannot find field"
+    r"not (be |a |an |yet )*(supported|permitted|allowed|available|accepted|valid|implemented|"
+    r"enabled|recogni[sz]ed|compatible|combined|used|known)|"
+    r"(does not|doesn't|do not|cannot|can't) (support|accept|allow|recogni[sz]e|use)|"
+    r"unsupported|unavailable|unrecogni[sz]ed|unknown|unexpected|extra (inputs|fields|keys)|"
+    r"additional propert|incompatible|cannot find field|"
+    r"invalid (field|key|property|param(eter)?|argument|option|input|value)"
 )
 NO_FORM = rf"{NOT_TAKEN}|cannot|invalid|failed to|conversion failed|must be|should be|too "
 # `format` alone is a word of images, files and dates, too.

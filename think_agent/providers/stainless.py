@@ -46,8 +46,13 @@ class Stainless(Provider):
             content=body_text(body).encode(),
             cast_to=object,
             stream=stream,
+            stream_cls=self.stream_class(client),
             options={"headers": self.headers(body)},
         )
+
+    def stream_class(self, client: Any) -> Any:
+        """The class that reads a stream, if the SDK's own one doesn't do."""
+        return None
 
     def headers(self, body: Json) -> dict[str, str]:
         """What a request needs besides the headers that the SDK sends."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ..checking import show_value
 from ..errors import ModelError
 from ..messages import Assistant, ToolCall
 from ..model import Model, Request
@@ -30,11 +31,15 @@ class ScriptedModel(Model):
     """
 
     def __init__(
-        self, replies: Sequence[Reply] | Script, *, name: str = "scripted", model: str = "script"
+        self,
+        replies: Sequence[Reply] | Callable[[Request], Reply],
+        *,
+        name: str = "scripted",
+        model: str = "script",
     ) -> None:
         self.name = name
         self.model = model
-        self.script: Script = self._next
+        self.script: Callable[[Request], Reply] = self._next
         self._replies: deque[Reply] = deque()
         if callable(replies):
             self.script = replies
@@ -49,7 +54,7 @@ class ScriptedModel(Model):
         return len(self._replies)
 
     def complete(self, request: Request) -> Assistant:
-        reply = self.script(request)
+        reply = read_reply(self.script(request))
         provider = reply.provider or self.name
         model = reply.model or self.model
         return replace(reply, provider=provider, model=model)
@@ -68,20 +73,24 @@ class ScriptedModel(Model):
         for event in self.stream(request):
             yield event
 
-    def _next(self, request: Request) -> Assistant:
+    def _next(self, request: Request) -> Reply:
         if not self._replies:
             last = shorten(str(request.messages[-1]))
             raise ModelError(f"the script is over, and has no reply to {last}")
-        reply = self._replies.popleft()
-        if isinstance(reply, ToolCall):
-            reply = (reply,)
-        match reply:
-            case Assistant():
-                return reply
-            case str():
-                return Assistant(reply)
-            case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
-                return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
-        raise TypeError(
-            f"{reply!r} is no reply: use a text, a call, a tuple of calls, or an Assistant"
-        )
+        return self._replies.popleft()
+
+
+def read_reply(reply: Reply) -> Assistant:
+    """A reply of a script as an Assistant. Raises TypeError if it is none."""
+    if isinstance(reply, ToolCall):
+        reply = (reply,)
+    match reply:
+        case Assistant():
+            return reply
+        case str():
+            return Assistant(reply)
+        case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
+            return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
+    raise TypeError(
+        f"{show_value(reply)} is no reply: use a text, a call, a tuple of calls, or an Assistant"
+    )

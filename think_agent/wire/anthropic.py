@@ -5,28 +5,28 @@ Rule 1: a reply goes back as it came (`native`). The signature of a thinking blo
         under others (`signed_under`) goes back without its thinking.
 Rule 2: the two roles alternate. All results of a reply, and the user's text after them, are one
         user message.
-Rule 3: a block of a stream goes back with the keys that it began with, and its signature. Other
-        fields of its deltas (a citation, a count of tokens) are left out.
-Rule 4: `cache_control` marks what the cache keeps for later requests. One mark is at the end of the
+Rule 3: `cache_control` marks what the cache keeps for later requests. One mark is at the end of the
         system prompt: with another tool choice, no messages are read from the cache. One is at the
         end of the request. One is where the last request with this tool choice ended: the API looks
         back only 20 blocks from a mark.
 """
 
+from typing import Any
+
 from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
+from .blocks import BlockAssembler
 from .incoming import (
     STREAM_BROKE_OFF,
+    add_stop_reason,
     extract_text,
-    make_deltas,
-    merge_pieces,
+    get_or_empty,
     parse_arguments,
     read_count,
-    read_stop_reason,
+    require_key,
 )
 from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
-from .pieces import CallReader
 from .settings import Settings
 
 NAME = "anthropic"
@@ -96,7 +96,7 @@ def to_wire(
         output_config=output,
     )
     if cache:
-        for marked in [body, end, *system]:  # rule 4; on the body it marks the last block
+        for marked in [body, end, *system]:  # rule 3; on the body it marks the last block
             marked["cache_control"] = MARK
     return body
 
@@ -187,44 +187,56 @@ def _blocks(message: Spoken) -> list[Json]:
     return blocks
 
 
-def from_wire(response: Json) -> Assistant:
-    """The reply in a response."""
-    blocks = response["content"]
-    content = []
-    calls = []
-    signatures = [block.get("signature", block.get("data")) for block in blocks]
-    for number, block in enumerate(blocks):
-        match block["type"]:
-            case "text" if not (block["text"].strip() or any(signatures[number:])):
-                continue  # the API refuses blank text, even its own, behind the last signature
-            case "tool_use":  # calls of the server's own tools have other types
-                call = ToolCall(block["id"], block["name"], parse_arguments(block["input"]))
-                calls.append(call)
-                block = {**block, "input": arguments_object(call)}
-        content.append(block)
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    return response.get("error")
 
-    details = response.get("stop_details") or {}
-    counts = response.get("usage")  # input tokens come in three separate counts
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response. Those of the input come in three separate counts."""
+    counts = response.get("usage")
     read = read_count(counts, "cache_read_input_tokens")
     written = read_count(counts, "cache_creation_input_tokens")
-    usage = Usage(
+    return Usage(
         input_tokens=read_count(counts, "input_tokens") + read + written,
         output_tokens=read_count(counts, "output_tokens"),
         cached_tokens=read,
         written_tokens=written,
         reasoning_tokens=read_count(counts, "output_tokens_details", "thinking_tokens"),
     )
-    why = details.get("category"), details.get("explanation")
-    return Assistant(
+
+
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
+    require_key(response, "content")
+    blocks = get_or_empty(response, "content", list)
+    content = []
+    calls = []
+    signatures = [block.get("signature", block.get("data")) for block in blocks]
+    for number, block in enumerate(blocks):
+        match block.get("type"):
+            case "text" if not (extract_text([block]).strip() or any(signatures[number:])):
+                continue  # the API refuses blank text, even its own, behind the last signature
+            case "tool_use":  # calls of the server's own tools have other types
+                id = get_or_empty(block, "id", str)
+                name = get_or_empty(block, "name", str)
+                call = ToolCall(id, name, parse_arguments(block.get("input")))
+                calls.append(call)
+                block = {**block, "input": arguments_object(call)}
+        content.append(block)
+
+    reply = Assistant(
         extract_text(blocks),
         extract_text(blocks, "thinking"),
         tuple(calls),
-        usage=usage,
-        model=response.get("model", ""),
+        usage=read_usage(response),
+        model=get_or_empty(response, "model", str),
         native={"content": content},
         signed=any(signatures),
-        **read_stop_reason(calls, usage, response.get("stop_reason"), STOPPED, *why),
     )
+    details = get_or_empty(response, "stop_details", dict)
+    why = details.get("category"), details.get("explanation")
+    return add_stop_reason(reply, response.get("stop_reason"), STOPPED, *why)
 
 
 class Fold:
@@ -234,43 +246,31 @@ class Fold:
 
     def __init__(self) -> None:
         self._message: Json = {}
-        self._blocks: dict[int, list[Json]] = {}  # how each began, and its deltas
-        self._calls: dict[int, CallReader] = {}
+        self._blocks = BlockAssembler()
 
     def feed(self, event: Json) -> list[Delta]:
         index = event.get("index", 0)
-        match event["type"]:
+        match event.get("type"):
             case "message_start":
-                self._message |= event["message"]
+                self._message |= get_or_empty(event, "message", dict)
             case "content_block_start":
-                start = event["content_block"]
-                self._blocks[index] = [start]
-                if start["type"] == "tool_use":
-                    self._calls[index] = CallReader(start["name"], len(self._calls))
+                return self._blocks.begin(index, get_or_empty(event, "content_block", dict))
             case "content_block_delta":
-                delta = event["delta"]
-                self._blocks[index].append(delta)
-                if "partial_json" in delta and index in self._calls:
-                    return self._calls[index].feed(delta["partial_json"])
-                return make_deltas(Assistant(delta.get("text", ""), delta.get("thinking", "")))
+                return self._blocks.add(index, get_or_empty(event, "delta", dict))
+            case "content_block_stop":
+                self._blocks.end(index)
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
-                usage = self._message.get("usage") or {}
-                changed = filled(**event.get("usage") or {})
-                self._message |= {**event["delta"], "usage": usage | changed}
+                usage = get_or_empty(self._message, "usage", dict)
+                changed = filled(**get_or_empty(event, "usage", dict))
+                delta = get_or_empty(event, "delta", dict)
+                self._message |= {**delta, "usage": usage | changed}
             case "message_stop":
                 self.ended = True
         return []
 
     def result(self) -> Json:
-        content = []
-        for pieces in self._blocks.values():
-            found = merge_pieces(pieces)  # rule 3: of these, the keys that it began with
-            block = {key: found[key] for key in (*pieces[0], "signature") if key in found}
-            if found.get("partial_json"):  # it is empty for a call without arguments
-                block["input"] = parse_arguments(found["partial_json"])
-            content.append(block)
-        message = {**self._message, "content": content}
+        message = {**self._message, "content": self._blocks.whole()}
         if not self.ended:
             message["stop_reason"] = STREAM_BROKE_OFF
         return message

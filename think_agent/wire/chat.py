@@ -2,7 +2,7 @@
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
-from .incoming import parse_arguments
+from .incoming import get_or_empty, parse_arguments
 from .outgoing import arguments_object, arguments_text, sendable
 
 NEW_CALL: Json = {"type": "function", "function": {}}
@@ -56,8 +56,9 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
 def function_calls(message: Json) -> tuple[ToolCall, ...]:
     """The calls of a message. Both protocols write them in the same form."""
     calls = []
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
+    for call in get_or_empty(message, "tool_calls", list):
+        function = get_or_empty(call, "function", dict)
         arguments = parse_arguments(function.get("arguments"))
-        calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+        name = get_or_empty(function, "name", str)
+        calls.append(ToolCall(get_or_empty(call, "id", str), name, arguments))
     return tuple(calls)

@@ -9,17 +9,20 @@ Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its fi
 Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
 """
 
+from dataclasses import replace
+from typing import Any
+
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import (
     STREAM_BROKE_OFF,
-    ErrorAnswer,
+    add_stop_reason,
     first_choice,
+    get_or_empty,
     make_deltas,
     parse_arguments,
     read_count,
-    read_stop_reason,
 )
 from .outgoing import arguments_object, filled, sendable
 from .settings import Settings
@@ -38,6 +41,8 @@ STOPPED = {
     "TOO_MANY_TOOL_CALLS": "malformed",
     "MALFORMED_RESPONSE": "malformed",
     "OTHER": "incomplete",
+    "MISSING_THOUGHT_SIGNATURE": "incomplete",  # in the request
+    "NO_IMAGE": "incomplete",
     "SAFETY": "refusal",
     "RECITATION": "refusal",
     "LANGUAGE": "refusal",
@@ -46,6 +51,7 @@ STOPPED = {
     "SPII": "refusal",
     "ESCALATION": "refusal",
     "MODEL_ARMOR": "refusal",
+    "PUP_LIMITED_DISABLED": "refusal",  # the account broke the policy on prohibited use
 }
 
 
@@ -147,60 +153,81 @@ def _model_content(message: Assistant) -> Json:
     return {"role": "model", "parts": parts}
 
 
-def from_wire(response: Json) -> Assistant:
-    """The reply in a response."""
-    candidates = response.get("candidates")
-    blocked = response.get("promptFeedback", {})
-    if "blockReason" in blocked:
-        words = f"{blocked['blockReason']}: {blocked.get('blockReasonMessage', '')}"
-        candidates = [{"finishReason": "SAFETY", "finishMessage": words.rstrip(": ")}]
-    if not candidates:  # rule 4
-        raise ErrorAnswer(NO_CANDIDATES)
-    candidate = first_choice(candidates)
-    parts = candidate.get("content", {}).get("parts", [])
-    said = _said(parts)
-    reason = candidate.get("finishReason")
-    mistake = candidate.get("finishMessage", "")
-    text = said.text
-    if reason == "MALFORMED_FUNCTION_CALL":
-        text = ""  # it may be part of the call
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    error = response.get("error")
+    if error:
+        return error
+    if get_or_empty(response, "candidates", list) or _blocked(response):
+        return None
+    return NO_CANDIDATES  # rule 4
 
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response."""
     counts = response.get("usageMetadata")
     thoughts = read_count(counts, "thoughtsTokenCount")  # not included in the output tokens
-    usage = Usage(
+    return Usage(
         input_tokens=read_count(counts, "promptTokenCount")
         + read_count(counts, "toolUsePromptTokenCount"),
         output_tokens=read_count(counts, "candidatesTokenCount") + thoughts,
         cached_tokens=read_count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
-    return Assistant(
-        text,
-        said.thinking,
-        said.tool_calls,
+
+
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
+    candidate = first_choice(get_or_empty(response, "candidates", list))
+    blocked = _blocked(response)
+    if blocked:
+        candidate = {"finishReason": "SAFETY", "finishMessage": blocked}
+    content = get_or_empty(candidate, "content", dict)
+    parts = get_or_empty(content, "parts", list)
+    reply = _read_parts(parts)
+    reason = candidate.get("finishReason")
+    mistake = get_or_empty(candidate, "finishMessage", str)
+    text = reply.text
+    if reason == "MALFORMED_FUNCTION_CALL":
+        text = ""  # it may be part of the call
+    reply = replace(
+        reply,
+        text=text,
         mistake=mistake,
-        usage=usage,
-        model=response.get("modelVersion", ""),
-        native=candidate["content"] if parts else None,
+        usage=read_usage(response),
+        model=get_or_empty(response, "modelVersion", str),
+        native=content if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
-        **read_stop_reason(said.tool_calls, usage, reason, STOPPED, reason, mistake),
     )
+    return add_stop_reason(reply, reason, STOPPED, reason, mistake)
 
 
-def _said(parts: list[Json]) -> Assistant:
-    """What is said in these parts."""
+def _blocked(response: Json) -> str:
+    """Why the prompt was blocked; empty if it wasn't."""
+    feedback = get_or_empty(response, "promptFeedback", dict)
+    reason = get_or_empty(feedback, "blockReason", str)
+    message = get_or_empty(feedback, "blockReasonMessage", str)
+    if reason and message:
+        return f"{reason}: {message}"
+    return reason
+
+
+def _read_parts(parts: list[Json]) -> Assistant:
+    """What these parts of a reply say."""
     text = ""
     thinking = ""
     calls = []
     for part in parts:
-        match part:
-            case {"functionCall": call}:
-                arguments = parse_arguments(call.get("args"))
-                calls.append(ToolCall(call.get("id") or "", call["name"], arguments))
-            case {"thought": True, "text": words}:
-                thinking += words
-            case {"text": words}:
-                text += words
+        call = part.get("functionCall")
+        words = get_or_empty(part, "text", str)
+        if call:
+            name = get_or_empty(call, "name", str)
+            arguments = parse_arguments(call.get("args"))
+            calls.append(ToolCall(get_or_empty(call, "id", str), name, arguments))
+        elif part.get("thought"):
+            thinking += words
+        else:
+            text += words
     return Assistant(text, thinking, tuple(calls))
 
 
@@ -218,21 +245,23 @@ class Fold:
         self._parts: list[Json] = [{}]  # the first one is empty, and left out
 
     def feed(self, event: Json) -> list[Delta]:
-        self._response |= event  # the last token counts are the right ones
-        candidate = first_choice(event.get("candidates"))
+        self._response |= filled(**event)  # the last token counts are the right ones
+        candidate = first_choice(get_or_empty(event, "candidates", list))
         self._candidate |= filled(**candidate)
+        content = get_or_empty(candidate, "content", dict)
         deltas = []
-        for part in candidate.get("content", {}).get("parts", ()):
+        for part in get_or_empty(content, "parts", list):
+            part = {key: value for key, value in part.items() if value is not None}
             # Pieces of plain text are joined. A part with a signature, even an empty one, has to
             # go back as it came.
             last = self._parts[-1]
-            is_alike = part.keys() == last.keys() <= {"text", "thought"}
+            is_alike = "text" in part and part.keys() == last.keys() <= {"text", "thought"}
             if is_alike and part.get("thought") == last.get("thought"):
                 last["text"] += part["text"]
-            elif part != {"text": ""}:
-                self._parts.append({**part})
+            elif part not in ({}, {"text": ""}):
+                self._parts.append(part)
 
-            reply = _said([part])
+            reply = _read_parts([part])
             deltas += make_deltas(reply, self._calls)
             self._calls += len(reply.tool_calls)
         return deltas

@@ -21,7 +21,14 @@ from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from .chat import chat_messages, function_calls
-from .incoming import make_deltas, merge_pieces, read_count, read_stop_reason
+from .incoming import (
+    add_stop_reason,
+    get_or_empty,
+    make_deltas,
+    merge_pieces,
+    read_count,
+    require_key,
+)
 from .outgoing import filled, openai_function
 from .settings import Settings
 
@@ -98,31 +105,39 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
     return split
 
 
-def from_wire(response: Json) -> Assistant:
-    """The reply in a response."""
-    message = response["message"]
-    text = message.get("content") or ""
-    calls = function_calls(message)
-    usage = Usage(
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    return response.get("error")
+
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response."""
+    return Usage(
         read_count(response, "prompt_eval_count"),
         read_count(response, "eval_count"),
         read_count(response, "prompt_eval_cached_count"),
     )
+
+
+def from_wire(response: Json) -> Assistant:
+    """The reply in a response."""
+    require_key(response, "message")
+    message = get_or_empty(response, "message", dict)
+    reply = Assistant(
+        get_or_empty(message, "content", str),
+        get_or_empty(message, "thinking", str),
+        function_calls(message),
+        usage=read_usage(response),
+        model=get_or_empty(response, "model", str),
+        native={"role": "assistant", "content": "", **filled(**message)},
+    )
     reason = response.get("done_reason") or "stop"
-    is_empty = not (text.strip() or calls)
-    if is_empty and usage.output_tokens > 1 and reason == "stop":
+    is_empty = not (reply.text.strip() or reply.tool_calls)
+    if is_empty and reply.usage.output_tokens > 1 and reason == "stop":
         reason = "swallowed"
     if not response.get("done"):
         reason = STOPPED
-    return Assistant(
-        text,
-        message.get("thinking") or "",
-        calls,
-        usage=usage,
-        model=response.get("model", ""),
-        native={"role": "assistant", "content": "", **filled(**message)},
-        **read_stop_reason(calls, usage, reason, REASONS),
-    )
+    return add_stop_reason(reply, reason, REASONS)
 
 
 class Fold:
@@ -139,9 +154,10 @@ class Fold:
 
     def feed(self, event: Json) -> list[Delta]:
         self._last = event
-        self._pieces.append(event["message"])
+        message = get_or_empty(event, "message", dict)
+        self._pieces.append(filled(**message))
         self.ended = event.get("done", False)
-        part = from_wire(event)
+        part = from_wire({**event, "message": message})
         deltas = make_deltas(part, self._calls)
         self._calls += len(part.tool_calls)
         return deltas

@@ -6,28 +6,31 @@ Rule 2: a reply goes back as it came, with its reasoning. Only what servers refu
         repaired: missing call ids, arguments that are not JSON, nulls and empty lists, an answer
         that the server has parsed.
 Rule 3: one reply is one choice, the first, however many a server sends.
+Rule 4: tokens that are paid are counted. Some hosts report some of them in the total alone.
 """
 
 from collections import defaultdict
 from typing import Any
 
-from ..messages import Assistant, Force, Json
+from ..messages import Assistant, Force, Json, Usage
 from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
+from .calls import CallAssembler
 from .chat import chat_messages, function_calls
 from .incoming import (
     STREAM_BROKE_OFF,
-    ErrorAnswer,
+    add_stop_reason,
     extract_text,
     first_choice,
+    get_or_empty,
     make_deltas,
     merge_pieces,
-    read_openai_usage,
-    read_stop_reason,
+    read_count,
+    read_first_count,
+    require_key,
 )
 from .outgoing import choice_of, filled, openai_function
-from .pieces import CallReader
 from .settings import Settings
 
 NAME = "openai"
@@ -43,6 +46,32 @@ STOPPED = {
     "abort": "incomplete",  # vLLM, SGLang
     "insufficient_system_resource": "incomplete",  # DeepSeek
 }
+CACHED = (  # the names of the input tokens that were read from a cache
+    ("prompt_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),  # DeepSeek
+    ("cached_tokens",),  # Kimi
+    ("cache_read_input_tokens",),  # gateways to Claude
+)
+WRITTEN = (  # and of those that were written to one
+    ("prompt_tokens_details", "cache_write_tokens"),
+    ("cache_creation_input_tokens",),
+)
+# MiniMax sends its errors inside an HTTP 200, each with a number. These are not the server's fault;
+# here they have the names that OpenAI gives to the same (its page of error codes, read 2026-11-29).
+MINIMAX_CODES = {
+    1002: "rate_limit_exceeded",
+    1004: "invalid_api_key",
+    1008: "insufficient_quota",  # the balance is used up
+    1026: "content_policy_violation",  # in the request
+    1027: "content_policy_violation",  # in the reply
+    1039: "rate_limit_exceeded",  # of tokens
+    1041: "rate_limit_exceeded",  # of connections
+    1042: "invalid_request_error",  # too many invisible characters
+    2013: "invalid_request_error",
+    2045: "rate_limit_exceeded",  # more requests too suddenly
+    2049: "invalid_api_key",
+    2056: "insufficient_quota",  # of five hours
+}
 
 
 def to_wire(
@@ -52,10 +81,12 @@ def to_wire(
     *,
     strict: bool,
     max_name: str = "max_tokens",
+    short_ids: bool = False,
     host: str,
 ) -> Json:
     """The body of a request. `max_name`: the server's name for the bound on the output. OpenAI's is
-    `max_completion_tokens`.
+    `max_completion_tokens`. `short_ids`: ids of calls have nine letters and digits, as Mistral
+    wants them.
     """
     effort: str | None = settings.reasoning
     if effort == "off":
@@ -73,7 +104,7 @@ def to_wire(
             choice = None
     return filled(
         model=model,
-        messages=chat_messages(request, NAME, host),
+        messages=chat_messages(request, NAME, host, short_ids),
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,
@@ -87,26 +118,61 @@ def to_wire(
     )
 
 
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    error = response.get("error")
+    if error:
+        return error
+    choice = first_choice(get_or_empty(response, "choices", list))
+    if choice.get("error"):  # OpenRouter reports errors of the model's host here
+        return choice["error"]
+    status = get_or_empty(response, "base_resp", dict)
+    code = status.get("status_code")
+    if not code:  # MiniMax's 0 means success
+        return None
+    return {"message": status.get("status_msg"), "code": MINIMAX_CODES.get(code, "server_error")}
+
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response."""
+    choice = first_choice(get_or_empty(response, "choices", list))
+    usage = response.get("usage") or choice.get("usage")  # Kimi streams it in the choice
+    prompt = read_count(usage, "prompt_tokens")
+    completion = read_count(usage, "completion_tokens")
+    cached = read_first_count(usage, *CACHED)
+    written = read_first_count(usage, *WRITTEN)
+    reasoning = read_count(usage, "completion_tokens_details", "reasoning_tokens")
+    if prompt:
+        uncounted = read_count(usage, "total_tokens") - prompt - completion  # rule 4
+        for hidden in (cached, written, cached + written):
+            if hidden and uncounted in (hidden, hidden + reasoning):
+                prompt += hidden
+                uncounted -= hidden
+                break
+        completion += max(uncounted, 0)  # as the reasoning of xAI
+    return Usage(prompt, completion, cached, reasoning, written_tokens=written)
+
+
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
-    choice = first_choice(response["choices"])  # rule 3
-    if choice.get("error"):  # OpenRouter reports errors of the model's host here
-        raise ErrorAnswer(choice["error"])
+    require_key(response, "choices")
+    choice = first_choice(get_or_empty(response, "choices", list))  # rule 3
     reason = choice.get("finish_reason")
-    message = _plain(choice.get("message") or {})  # Azure leaves out what it has filtered
+    # Azure leaves out a message that it has filtered.
+    message = _plain(get_or_empty(choice, "message", dict))
     if "refusal" in message:
         reason = "content_filter"
-    calls = function_calls(message)
-    usage = read_openai_usage(response.get("usage"), "prompt", "completion")
-    return Assistant(
+    reply = Assistant(
         *_texts(message),
-        calls,
-        usage=usage,
-        model=response.get("model", ""),
+        function_calls(message),
+        usage=read_usage(response),
+        model=get_or_empty(response, "model", str),
         native={"role": "assistant", "content": None, **message},
-        signed=any(part.get("signature") for part in message.get("reasoning_details", ())),
-        **read_stop_reason(calls, usage, reason, STOPPED, message.get("refusal")),
+        signed=any(
+            detail.get("signature") for detail in get_or_empty(message, "reasoning_details", list)
+        ),
     )
+    return add_stop_reason(reply, reason, STOPPED, message.get("refusal"))
 
 
 def _plain(message: Json) -> Json:
@@ -124,7 +190,7 @@ def _texts(message: Json) -> tuple[str, str]:
     content = message.get("content", message.get("refusal"))
     thinking = message.get("reasoning_content", message.get("reasoning"))
     if isinstance(content, list):
-        thinking = extract_text(content, "thinking")
+        thinking = extract_text(content, "thinking") or thinking
     return extract_text(content), extract_text(thinking)
 
 
@@ -138,43 +204,34 @@ class Fold:
         self._response: Json = {}
         self._choice: Json = {}
         self._pieces: list[Json] = []  # of the message
-        self._calls: list[list[Json]] = []  # the pieces of each
-        self._marks: set[Any] = set()  # index, id and name that pieces of the last call may have
+        self._calls = CallAssembler()
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= filled(**chunk)
-        choices = chunk.get("choices")
+        choices = get_or_empty(chunk, "choices", list)
         choice = first_choice(choices)
         self._choice |= filled(**choice)
         # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
         self._counted = bool(chunk.get("usage")) and not choices
         self.ended = self._counted and "finish_reason" in self._choice
 
-        piece = _plain(choice.get("delta") or {})
+        piece = _plain(get_or_empty(choice, "delta", dict))
+        calls = get_or_empty(piece, "tool_calls", list)
         self._pieces.append(piece)
         deltas = make_deltas(Assistant(*_texts(piece)))
-        for part in piece.get("tool_calls", ()):
-            call = {**part}
-            function = call.get("function", {})
-            # Not the index alone: some servers give all calls the same one.
-            marks = {call.pop("index", None), call.get("id"), function.get("name")}
-            if marks - self._marks:
-                self._marks = {None, "", *marks}
-                self._reader = CallReader(function["name"], len(self._calls))
-                self._calls.append([{"type": "function"}])
-            self._calls[-1].append(call)
-            deltas += self._reader.feed(function.get("arguments") or "")
+        for part in calls:
+            deltas += self._calls.feed(part)
         return deltas
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
-        calls = [merge_pieces(pieces) for pieces in self._calls]
-        written = [call["function"].get("arguments") for call in calls]
+        calls = self._calls.whole()
         message["tool_calls"] = calls
+        written = [call["function"].get("arguments") for call in calls]
 
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
-        for piece in message.get("reasoning_details", []):
+        for piece in get_or_empty(message, "reasoning_details", list):
             entries[piece.get("type"), piece.get("index")].append(piece)
         message["reasoning_details"] = [merge_pieces(pieces) for pieces in entries.values()]
 

@@ -2,8 +2,7 @@
 
 Rule 1: the host stores nothing (`store` is false). So reasoning comes encrypted, and its items go
         back verbatim and in their place, before the item they led to.
-Rule 2: of a stream, the items in `response.output_item.done` count, in the order of `output_index`.
-        Earlier versions of an item may be incomplete.
+Rule 2: what was streamed and what the end of a response says are one reply (`items.py`).
 Rule 3: what OpenAI marks as not yet the answer is kept apart: a message of the `phase` "commentary"
         is commentary, and a response with `end_turn: false` is `not_done`.
 """
@@ -11,19 +10,21 @@ Rule 3: what OpenAI marks as not yet the answer is kept apart: a message of the 
 import re
 from typing import Any
 
-from ..messages import Assistant, Force, Json, ToolCall, ToolResult, User
+from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
 from .incoming import (
     STREAM_BROKE_OFF,
     ErrorAnswer,
+    add_stop_reason,
     extract_text,
+    get_or_empty,
     parse_arguments,
-    read_openai_usage,
-    read_stop_reason,
+    read_count,
+    require_key,
 )
+from .items import KINDS, ItemAssembler
 from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
-from .pieces import CallReader
 from .settings import Settings
 
 NAME = "openai"
@@ -118,12 +119,29 @@ def _reply(reply: Assistant) -> list[Json]:
     return items
 
 
+def find_error(response: Json) -> Any:
+    """The error that is in a response with the status 200; None if there is none."""
+    return response.get("error")
+
+
+def read_usage(response: Json) -> Usage:
+    """The tokens of a response."""
+    usage = response.get("usage")
+    return Usage(
+        input_tokens=read_count(usage, "input_tokens"),
+        output_tokens=read_count(usage, "output_tokens"),
+        cached_tokens=read_count(usage, "input_tokens_details", "cached_tokens"),
+        written_tokens=read_count(usage, "input_tokens_details", "cache_write_tokens"),
+        reasoning_tokens=read_count(usage, "output_tokens_details", "reasoning_tokens"),
+    )
+
+
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
-    items = response["output"]
-    details = response.get("incomplete_details") or {}
-    reason = details.get("reason")
-    if reason not in STOPPED:
+    require_key(response, "output")
+    items = get_or_empty(response, "output", list)
+    reason = get_or_empty(response, "incomplete_details", dict).get("reason")
+    if str(reason) not in STOPPED:
         reason = response.get("status")
     text = ""
     refusal = ""
@@ -131,87 +149,69 @@ def from_wire(response: Json) -> Assistant:
     thoughts = []
     calls = []
     for item in items:
-        match item["type"]:
+        match item.get("type"):
             case "message" if item.get("phase") == "commentary":  # rule 3
-                asides.append(extract_text(item["content"]))
+                asides.append(extract_text(item.get("content")))
             case "message":
-                text += extract_text(item["content"])
-                refusal += extract_text(item["content"], "refusal")
+                text += extract_text(item.get("content"))
+                refusal += extract_text(item.get("content"), "refusal")
             case "reasoning":
                 thoughts += _thoughts(item)
             case "function_call":
                 arguments = parse_arguments(item.get("arguments"))
-                calls.append(ToolCall(item.get("call_id", ""), item["name"], arguments))
+                name = get_or_empty(item, "name", str)
+                calls.append(ToolCall(get_or_empty(item, "call_id", str), name, arguments))
     if refusal:
         reason = "content_filter"
-    usage = read_openai_usage(response.get("usage"), "input", "output")
-    return Assistant(
+    reply = Assistant(
         text + refusal,
         "\n\n".join(thoughts),
         tuple(calls),
         commentary="\n\n".join(asides),
-        usage=usage,
-        model=response.get("model", ""),
+        usage=read_usage(response),
+        model=get_or_empty(response, "model", str),
         native=items,
         signed=any(item.get("encrypted_content") for item in items),
         not_done=response.get("end_turn") is False,
-        **read_stop_reason(calls, usage, reason, STOPPED, refusal),
     )
+    return add_stop_reason(reply, reason, STOPPED, refusal)
 
 
 def _thoughts(item: Json) -> list[str]:
-    parts = [*item.get("summary", ()), *(item.get("content") or ())]
-    return [part["text"] for part in parts]
+    parts = [*get_or_empty(item, "summary", list), *get_or_empty(item, "content", list)]
+    texts = [get_or_empty(part, "text", str) for part in parts]
+    return [text for text in texts if text]
 
 
 class Fold:
     """Accumulates the events of a stream into one response."""
 
     ended = False
-    _commented = False
 
     def __init__(self) -> None:
         self._response: Json = {"status": STREAM_BROKE_OFF}  # until its end has come
-        self._items: dict[int, Json] = {}  # by `output_index`; a message with its text so far
-        self._calls: dict[int, CallReader] = {}
+        self._items = ItemAssembler()
 
     def feed(self, event: Json) -> list[Delta]:
-        index = event.get("output_index", 0)
-        match event["type"]:
-            case "response.output_item.added":
-                item = event["item"]
-                if item["type"] == "message":
-                    self._items[index] = {**item, "content": []}
-                elif item["type"] == "function_call":
-                    self._calls[index] = CallReader(item["name"], len(self._calls))
-            case "response.output_text.delta" | "response.refusal.delta":
-                return self._add_text(index, event["delta"])
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return [Delta("thinking", event["delta"])]
-            case "response.function_call_arguments.delta":
-                return self._calls[index].feed(event["delta"])
-            case "response.output_item.done":  # rule 2
-                self._items[index] = event["item"]
-            case "response.completed" | "response.incomplete" | "response.failed":
+        _, _, name = get_or_empty(event, "type", str).partition("response.")
+        match name:
+            case "output_item.added":
+                return self._items.add_item(event, is_done=False)
+            case "output_item.done":
+                return self._items.add_item(event, is_done=True)
+            case "completed" | "incomplete" | "failed":
                 self.ended = True
-                self._response = event["response"]
-            case "error":
-                raise ErrorAnswer(event)
+                response = get_or_empty(event, "response", dict)
+                self._response = {"status": name, **response}
+                return self._items.end(get_or_empty(response, "output", list))
+        kind, _, step = name.partition(".")
+        if kind in KINDS and step == "delta":
+            return self._items.add_piece(kind, event)
+        if kind in KINDS and step == "done":
+            return self._items.end_text(kind, event)
+        if event.get("type") == "error":
+            raise ErrorAnswer(event)
         return []
 
-    def _add_text(self, index: int, text: str) -> list[Delta]:
-        message = self._items[index]
-        is_first = not message["content"]
-        message["content"].append({"type": "output_text", "text": text})
-        if message.get("phase") != "commentary":
-            return [Delta("answer", text)]
-        if is_first and self._commented:
-            text = "\n\n" + text
-        self._commented = True
-        return [Delta("commentary", text)]
-
     def result(self) -> Json:
-        items = [self._items[index] for index in sorted(self._items)]
-        if not items:  # some servers send them only at the end
-            items = self._response.get("output", [])
-        return {**self._response, "output": items}
+        return {**self._response, "output": self._items.whole()}

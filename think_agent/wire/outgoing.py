@@ -78,18 +78,58 @@ def sendable(
       With `short_ids` all ids are replaced by nine letters and digits.
     - A message that only the kit reads is left out, and so is an empty reply.
     """
-    ids: set[str] = set()
+    ids = CallIds(short=short_ids)
     for reply, answered in with_results(messages):
         if isinstance(reply, User):
             yield reply
-        elif answered or reply.words:
-            goes_back = False  # as it came (rule 1)
-            by = reply.provider, reply.dialect
-            if by == (provider, dialect) and host in (None, reply.host):
-                is_whole = len(answered) == len(reply.tool_calls)
-                is_valid = signed_under is None or reply.signed_under in ("", signed_under)
-                goes_back = is_whole and is_valid and isinstance(reply.native, native)
-            yield from _sent(reply, answered, ids, goes_back, short_ids)
+            continue
+        if not answered and not reply.words:  # an empty reply: most providers refuse one
+            continue
+
+        is_own = (reply.provider, reply.dialect) == (provider, dialect)
+        if host is not None and host != reply.host:
+            is_own = False
+        is_whole = len(answered) == len(reply.tool_calls)
+        is_valid = signed_under is None or reply.signed_under in ("", signed_under)
+        goes_back = is_own and is_whole and is_valid and isinstance(reply.native, native)
+        if not goes_back:  # rule 1
+            # Only OpenAI knows a commentary. To all others it's text, unless there is a better one.
+            reply = replace(reply, text=reply.words, commentary="", native=None)
+        calls = []
+        results = []
+        for call, result in answered:
+            id = ids.take(call.id, is_own=goes_back)
+            calls.append(replace(call, id=id))
+            results.append(replace(result, call_id=id))
+        yield replace(reply, tool_calls=tuple(calls))
+        yield from results
+
+
+class CallIds:
+    """Gives the calls of a request ids that its server takes, and each id to one call only.
+
+    `short`: all of them have nine letters and digits.
+    """
+
+    def __init__(self, *, short: bool) -> None:
+        self._short = short
+        self._taken: set[str] = set()
+
+    def take(self, id: str, *, is_own: bool) -> str:
+        """The id for a call that had this one. If it `is_own`, the server has written it itself."""
+        is_good = is_own or (id not in self._taken and GOOD_ID.fullmatch(id))
+        if self._short or not is_good:
+            id = self._make()
+        self._taken.add(id)
+        return id
+
+    def _make(self) -> str:
+        # By the number of ids before it (rule 2): a random one would differ in the next request,
+        # and the provider's cache would not recognize the messages from there on.
+        number = len(self._taken)
+        while f"call{number:05}" in self._taken:
+            number += 1
+        return f"call{number:05}"
 
 
 def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
@@ -97,7 +137,8 @@ def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, An
     said: list[tuple[User | Assistant, Answered]] = []
     answered: Answered = []
     open_calls: deque[ToolCall] = deque()
-    for message in messages:  # a `match` takes three times as long
+    # Each request goes through all messages. A `match` takes three times as long as `isinstance`.
+    for message in messages:
         if isinstance(message, ToolResult):
             call = take_answered(open_calls, message)
             if call:
@@ -110,45 +151,22 @@ def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, An
     return said
 
 
-def _sent(
-    reply: Assistant, answered: Answered, ids: set[str], goes_back: bool, short_ids: bool
-) -> list[Spoken]:
-    """A reply and its results. If it does not go back as it came, it loses its native form, and its
-    calls get ids that every provider takes and no other call has.
-    """
-    calls = []
-    results = []
-    for call, result in answered:
-        is_kept = goes_back or (call.id not in ids and GOOD_ID.fullmatch(call.id))
-        if short_ids or not is_kept:
-            id = f"call{len(ids):05}"  # rule 2: by the messages before
-            call = replace(call, id=id)
-            result = replace(result, call_id=id)
-        ids.add(call.id)
-        calls.append(call)
-        results.append(result)
-    # `replace` takes longer than all the rest, so it is called only where something changes.
-    if tuple(calls) != reply.tool_calls:
-        reply = replace(reply, tool_calls=tuple(calls))
-    has_own_form = reply.commentary or reply.native is not None
-    if has_own_form and not goes_back:  # only OpenAI knows a commentary
-        reply = replace(reply, text=reply.words, commentary="", native=None)
-    return [reply, *results]
-
-
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
-    """The request with the strongest tool choice that its server takes."""
+    """The request with the strongest tool choice that its server takes. `refused`: the kinds that
+    it doesn't take (`"named"`, `"required"`, `"none"`), each with the text of the refusal.
+    """
     choice = request.tool_choice
     if isinstance(choice, Force):
         if "named" not in refused:
             return request
         if "required" not in refused:
+            # "required" means any tool, so it's shown the one that is meant.
             tools = [tool for tool in request.tools if tool.name == choice.name]
             system = f"{request.system}\n\n{ONE_TOOL}".lstrip()
             return replace(request, tools=tools, tool_choice="required", system=system)
     elif choice not in refused:
         return request
-    if choice == "none":
+    if choice == "none":  # a tool that isn't there can't be called, either
         request = replace(request, tools=())
     return replace(request, tool_choice="auto")
 

@@ -99,7 +99,7 @@ class JsonReader:
     """
 
     _depth = 0
-    _is_over = False
+    is_over = False  # has the object ended?
     _in_string = False
     _in_key = False
     _key = ""
@@ -110,7 +110,7 @@ class JsonReader:
     def feed(self, piece: str) -> Iterator[tuple[str, str]]:
         """What the next piece adds to a string: its key, and the text."""
         for kind, raw in self._splitter.feed(piece):
-            if self._is_over:
+            if self.is_over:
                 return
             if raw == '"':
                 self._in_string = not self._in_string
@@ -128,25 +128,47 @@ class JsonReader:
             self._depth += 1
         elif sign in "}]":
             self._depth -= 1
-            self._is_over = self._depth == 0
+            self.is_over = self._depth == 0
         self._in_key = sign != ":" and self._depth > 0
         if self._in_key:
             self._key = ""
 
 
 class CallReader:
-    """Reads the argument JSON of one call, piece by piece."""
+    """Reads the argument JSON of one call, piece by piece. `index`: the number of the call in the
+    reply. The Deltas wait until the name and the number are known.
+    """
 
-    def __init__(self, name: str, index: int = 0) -> None:
-        self._call = (name, index)
+    def __init__(self, name: str, index: int | None = 0) -> None:
+        self.name = name
+        self.index = index
         self._json = JsonReader()
+        # The pieces that nobody was shown yet, each with what it adds to a thought.
+        self._waiting: list[tuple[str, list[str]]] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Have the arguments ended? What comes now belongs to something else."""
+        return self._json.is_over
 
     def feed(self, piece: str) -> list[Delta]:
-        """The Deltas of the next piece. For a think call: what it adds to the thought."""
-        if self._call[0] != THINK_NAME:
-            return [Delta("call", piece, *self._call)]
+        """The Deltas of the next piece."""
+        self.read(piece)
+        return self.take_deltas()
+
+    def read(self, piece: str) -> None:
+        thoughts = [text for key, text in self._json.feed(piece) if key == CARRIED]
+        self._waiting.append((piece, thoughts))
+
+    def take_deltas(self) -> list[Delta]:
+        """What can be shown by now. For a think call: what the pieces add to the thought."""
+        if not self.name or self.index is None:
+            return []
         deltas = []
-        for key, text in self._json.feed(piece):
-            if key == CARRIED:
-                deltas.append(Delta("thought", text, *self._call))
+        for piece, thoughts in self._waiting:
+            if self.name != THINK_NAME:
+                deltas.append(Delta("call", piece, self.name, self.index))
+            else:
+                deltas += [Delta("thought", text, self.name, self.index) for text in thoughts]
+        self._waiting = []
         return deltas

@@ -1,0 +1,160 @@
+"""Puts the calls of a streamed reply together from their pieces (Chat Completions).
+
+Rule 1: a piece belongs to the open call of its index. Without an index, it belongs where the last
+        piece did.
+Rule 2: at an index, the next call begins if a piece names another tool. It also begins if the open
+        call's arguments are a whole object and the piece has a name and another id: some servers
+        send every call at index 0.
+Rule 3: a piece with a name after whole arguments, but without another id, begins a repeat: some
+        servers send each call once more at the end. A repeat adds nothing. If an id is missing, the
+        arguments decide: with others, it's a call of its own.
+Rule 4: nothing else separates two calls. Servers change the id in every piece, write null for it,
+        send the name late, again or in the first piece only, and mix the pieces of several calls.
+"""
+
+from typing import Any
+
+from ..messages import Json
+from ..streaming import Delta
+from ..text import json_text
+from .incoming import get_or_empty, merge_pieces, parse_arguments
+from .json_reading import json_value
+from .outgoing import filled
+from .pieces import CallReader
+
+
+class CallAssembler:
+    """The calls of one reply. `feed` takes a piece and returns what a watcher may see of it."""
+
+    def __init__(self) -> None:
+        self._calls: list[PartialCall] = []  # all that have begun
+        self._numbered: list[PartialCall] = []  # those of the reply, in its order
+        self._open: dict[Any, PartialCall] = {}  # the last one at each index
+        self._begun: dict[Any, PartialCall] = {}  # the last one by index and first id
+        self._index: Any = 0  # of the last piece
+
+    def feed(self, piece: Json) -> list[Delta]:
+        index = piece.get("index")
+        if index is None:
+            index = self._index  # rule 1
+        self._index = index
+        piece = _without_empty_fields(piece)
+        says_nothing = piece.keys() <= {"type", "function"} and not piece["function"]
+        if says_nothing:  # so it doesn't begin a call
+            return []
+        call = self._find_call(index, piece)
+        call.add(piece)
+        if call.is_repeat is False:
+            self._number(call)
+        return call.reader.take_deltas()
+
+    def whole(self) -> list[Json]:
+        """The calls, as if they had come whole."""
+        for call in self._calls:
+            if not call.adds_nothing:
+                self._number(call)
+        return [call.whole() for call in self._numbered]
+
+    def _find_call(self, index: Any, piece: Json) -> "PartialCall":
+        """The call that a piece belongs to: one that has begun, or the next one."""
+        id = piece.get("id", "")
+        name = piece["function"].get("name", "")
+        call = self._open.get(index)
+        earlier = self._begun.get((index, id))
+        if earlier and name in ("", earlier.name) and not (call and call.is_repeat_of(earlier)):
+            call = earlier  # the pieces of two calls at one index may be mixed
+        if call is None:
+            return self._begin(index, id)
+        if not name or not call.name:  # rule 4
+            return call
+        if call.before and call.is_repeat_of(call.before):
+            call = call.before
+        if name != call.name:  # rule 2
+            return self._begin(index, id)
+        if call.reader.is_whole:  # rule 2 or 3; its further pieces tell
+            return self._begin(index, id, call)
+        return call
+
+    def _begin(self, index: Any, id: str, before: "PartialCall | None" = None) -> "PartialCall":
+        call = PartialCall(before)
+        self._calls.append(call)
+        self._open[index] = call
+        if id and not (before and before.id == id):
+            self._begun[index, id] = call
+        return call
+
+    def _number(self, call: "PartialCall") -> None:
+        """It's known to be a call of its own, so it gets its place in the reply."""
+        if call.reader.index is None:
+            call.reader.index = len(self._numbered)
+            self._numbered.append(call)
+
+
+class PartialCall:
+    """A call of which some pieces have come. `before`: a whole call of the same tool at the same
+    index, which this one may repeat.
+    """
+
+    def __init__(self, before: "PartialCall | None") -> None:
+        self.before = before
+        self.id = ""
+        self.name = ""
+        self.reader = CallReader("", None)
+        self._pieces: list[Json] = []
+
+    def add(self, piece: Json) -> None:
+        function = piece["function"]
+        self.id = self.id or piece.get("id", "")
+        self.name = self.reader.name = self.name or function.get("name", "")
+        self.reader.read(function.get("arguments", ""))
+        self._pieces.append(piece)
+
+    @property
+    def is_repeat(self) -> bool | None:
+        """Does it repeat the call before it? None as long as that isn't clear (rule 3)."""
+        before = self.before
+        if before is None:
+            return False
+        if self.id and before.id:
+            return self.id == before.id
+        if self.reader.is_whole:
+            return bool(self._meaning() == before._meaning())
+        return None
+
+    def is_repeat_of(self, call: "PartialCall") -> bool:
+        return self.before is call and self.is_repeat is True
+
+    @property
+    def adds_nothing(self) -> bool:
+        """Is it a repeat, now that no more pieces come? If its arguments are still not whole, it's
+        a call: it can't run, and the model gets to read why.
+        """
+        if self.before is None or self.is_repeat is not None:
+            return self.is_repeat is True
+        return self._meaning() in ({}, self.before._meaning())
+
+    def whole(self) -> Json:
+        return {"type": "function", **merge_pieces(self._pieces)}
+
+    def _meaning(self) -> Any:
+        """Its arguments, to be compared. A repeat may have them as a JSON text in a JSON text."""
+        arguments = parse_arguments(self.whole()["function"].get("arguments"))
+        if isinstance(arguments, str):
+            inner = json_value(arguments)
+            if isinstance(inner, str):
+                return parse_arguments(inner)
+        return arguments
+
+
+def _without_empty_fields(piece: Json) -> Json:
+    """A piece without its index, nulls and empty texts. Its arguments are a text."""
+    function = filled(**get_or_empty(piece, "function", dict))
+    get_or_empty(function, "name", str)  # raises ValueError if it is something else
+    arguments = function.get("arguments", "")
+    if not isinstance(arguments, str):
+        function["arguments"] = json_text(arguments)
+    plain = filled(**piece)
+    plain.pop("index", None)
+    if plain.get("id") == "null":  # the null of another language, as a word
+        del plain["id"]
+    return {**plain, "function": function}
