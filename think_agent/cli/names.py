@@ -21,6 +21,7 @@ SETTINGS = frozenset(
         "approve",
         "base_url",
         "carry",
+        "check",
         "close",
         "concurrency",
         "config",
