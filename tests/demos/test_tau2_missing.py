@@ -21,8 +21,8 @@ EVAL = ("think_agent", "eval", "demos/refund/cases.jsonl", "--suite", "demos.tau
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (("demos.tau2", "airline"), 1, f"error: {HOW}"),
-        (EVAL, 1, f"error: {HOW}"),
+        (("demos.tau2", "airline"), 2, f"error: {HOW}"),
+        (EVAL, 2, f"error: {HOW}"),
     ],
 )
 def test_it_says_in_one_line_what_to_install(tmp_path, installed, words, code, line):
