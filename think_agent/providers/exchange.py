@@ -29,7 +29,7 @@ from ..wire.forms import FormReader, read_form, with_notice
 from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .complaints import find_complaint, is_complaint
+from .complaints import is_complaint
 from .errors import RIGHT_KIND, UnreadCall
 from .refusals import Lesson, describe
 from .transport import TRIP, Trip
@@ -105,9 +105,8 @@ class Exchange:
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """What a watcher may see of an event."""
-        complaint = find_complaint(event)
-        if complaint is not None:
-            raise ErrorAnswer(complaint)
+        if isinstance(event, dict) and event.get("error"):
+            raise ErrorAnswer(event)
         for delta in self.fold.feed(event):
             checked = validate_delta(delta)
             if not self._shows:
@@ -223,7 +222,7 @@ class Exchange:
     def _read(self, response: Any) -> Assistant:
         """A whole response as a reply."""
         self._answer = response
-        error = find_complaint(response) or self.provider.wire.find_error(response)
+        error = self.provider.wire.find_error(response)
         if error:  # whatever else is in it
             raise ErrorAnswer(error)
         return self._read_reply(response)
