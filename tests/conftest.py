@@ -1,4 +1,4 @@
-"""How Hypothesis looks for examples, and a fixture.
+"""How Hypothesis looks for examples, and two fixtures.
 
 `fixed`, the default: the same examples every time, on every machine, so the tests that a newcomer
 runs are the tests that we ran. `random` (`pytest --hypothesis-profile=random`, as `.ci/run` and
@@ -8,6 +8,7 @@ and as arguments: keep it as an `@example` of its test.
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -32,6 +33,20 @@ def no_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(scope="module")  # while it is there, asyncio cannot be used
+def chromium() -> Iterator[Any]:
+    """A real Chromium, driven by playwright."""
+    from tests.support.browser import BROWSER, NO_BROWSER
+
+    api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+    if not BROWSER:
+        pytest.skip(NO_BROWSER)
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def pytest_collection_finish() -> None:

@@ -322,7 +322,7 @@ def outdated() -> dict[Path, str]:
     svg = PICTURE.read_text(encoding="utf-8") if PICTURE.exists() else ""
     if drawn(new := picture()) != drawn(svg):
         found[PICTURE] = new
-    for path, new in ((PAGE, page()), (STEPS, to_html(desk_at_work()) + "\n")):
+    for path, new in ((PAGE, page()), (STEPS, to_html(desk_at_work(), at_steps=True) + "\n")):
         if not path.exists() or path.read_text(encoding="utf-8") != new:
             found[path] = new
     return found

@@ -227,8 +227,10 @@ class Agent(Generic[Data]):
             check_arguments("policies:", policy, "step", "turn")
         self.policies()  # settings that cannot work are refused here, too
 
-    def policies(self) -> list[Policy]:
-        """All policies, in order. Each gets the step as the policies before it left it."""
+    def policies(self, *more: Policy) -> list[Policy]:
+        """All policies, in order. Each gets the step as the policies before it left it. `more` are
+        policies of your own to be tried, after those that the agent has (`audit/backtest.py`).
+        """
         can_ask = self._approve is not None
         can_think = self.think is not None
         tools = self.tools
@@ -252,7 +254,7 @@ class Agent(Generic[Data]):
             repeats.no_repeats(tools, self._max_repeats),
             None if can_ask else text.refuse_text(tools),
             validation(tools),  # your own policies see only calls that fit
-            *[yours(policy, tools) for policy in self._policies],
+            *[yours(policy, tools) for policy in (*self._policies, *more)],
             self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
             done_when.check_at_limit(names) if names else None,
             self.limits.bound_step,
@@ -442,9 +444,9 @@ class Agent(Generic[Data]):
                     answer = await answer
                 yield effect.answered(answer)
 
-    def _check_event(self, event: object) -> Delta | Assistant:
-        """One part of a streamed reply, or the whole reply at its end."""
-        if isinstance(event, Delta):
+    def _check_event(self, event: object) -> Delta | Notice | Assistant:
+        """One part of a streamed reply, what a provider says of a wait, or the reply at the end."""
+        if isinstance(event, Delta | Notice):
             return event
         return self._check_reply(event)
 

@@ -287,7 +287,8 @@ def described(tool: Tool) -> Json:
         if value:
             described[name] = value
     if tool.needs_approval:
-        described["needs_approval"] = True
+        is_always = not callable(tool.needs_approval)
+        described["needs_approval"] = "always" if is_always else "by its arguments"
     return described
 
 

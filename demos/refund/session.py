@@ -35,6 +35,7 @@ from think_agent.cli.choosing import chosen_model, limits, named_model
 from think_agent.cli.console import STAND_IN, RunView
 from think_agent.cli.conversation import Chat
 from think_agent.cli.main import exit_code
+from think_agent.cli.options import origin_of
 from think_agent.cli.screen import Screen, say
 from think_agent.cli.shell import on_lines, quoted
 from think_agent.dialects import in_dialect
@@ -69,6 +70,7 @@ class Session:
     """One request, or a conversation. `again`: the command that goes on with it, in words."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
+        self.ctx = ctx
         self.text = text
         self.again = again
         self.settings = settings = ctx.params
@@ -210,8 +212,8 @@ class Session:
         if self.settings["explain"] and on_event:
             Chat(self.agent, self.view, outcome.transcript).explain()
         if self.settings["html"]:
-            made = report_of(outcome, self.agent, file)
-            write_page(self.settings["html"], to_html(made))
+            made = report_of(outcome, self.agent, file, origin_of(self.ctx))
+            write_page(self.settings["html"], to_html(made, at_steps=self.settings["explain"]))
         return outcome
 
     def greet(self) -> None:
@@ -347,16 +349,22 @@ def show_last_turn(path: Path, view: RunView) -> None:
         view.print("(So far from the file. The run goes on here.)", "dim")
 
 
-def report_of(outcome: Outcome, agent: Agent, file: Path | None) -> Report:
+def report_of(
+    outcome: Outcome, agent: Agent, file: Path | None, origin: Mapping[str, str]
+) -> Report:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
     steps = explain(agent, outcome.transcript)
     if file:
         record = read(file)
         return report(
-            record.entries, header=record.header, warnings=record.warnings, explained=steps
+            record.entries,
+            header=record.header,
+            warnings=record.warnings,
+            explained=steps,
+            origin={"file": file.name, **origin, "sha256": record.digest},
         )
     header = {"created": outcome.transcript[0].at, **agent.made_of()}
-    return report(outcome.transcript, header=header, explained=steps)
+    return report(outcome.transcript, header=header, explained=steps, origin=origin)
 
 
 def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:

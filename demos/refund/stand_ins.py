@@ -1,10 +1,12 @@
-"""Six scripted models of known quality. They are no language models, and their answers say so.
+"""Seven scripted models of known quality. They are no language models, and their answers say so.
 
 With them the evaluation itself can be tested: each is right on known cases, so its score is known.
 Each is a plain function of the request and obeys every tool choice.
 
     careful    looks up, checks, and decides by the policy; ends by the exit signal if there is one.
                It never calls a failing tool again.
+    candid     the same; if a tool is missing without which nothing can be decided, and its think
+               tool can say so, it says that it cannot be done
     hasty      approves every order in the text without a look-up, and says that it is done
     stubborn   looks up, then tries to approve again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
@@ -17,12 +19,15 @@ from dataclasses import replace
 
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, User
 from think_agent.messages import THINK_NAME
+from think_agent.policies.cannot import offers_cannot
 from think_agent.testing import call, think
 from think_agent.testing.scripted import Script
 from think_agent.think import should_continue, without
 
 from .offline import (
+    DECIDE,
     LABEL,
+    LOOK_UP,
     calling,
     can_signal,
     order_numbers,
@@ -43,6 +48,21 @@ def careful(request: Request) -> Assistant:
     if _leaves(said) and request.tool_choice == "auto":
         return by_the_policy(replace(request, tool_choice="none"))
     return without_signal(said)
+
+
+def candid(request: Request) -> Assistant:
+    """Says at once that it cannot be done, where that is so. Else it does what `careful` does."""
+    tools = {tool.name: tool for tool in request.tools}
+    missing = [name for name in (LOOK_UP, DECIDE) if name not in tools]
+    can_say_so = offers_cannot(tools.get(THINK_NAME))
+    if not missing or not can_say_so:
+        return careful(request)
+    lack = f"There is no tool {' and no tool '.join(missing)}."
+    if request.tool_choice == "none":
+        return Assistant(f"{LABEL} I cannot do that. {lack}")
+    return calling(
+        call(THINK_NAME, thought=lack, should_continue="cannot", missing=" and ".join(missing))
+    )
 
 
 def _leaves(reply: Assistant) -> bool:
@@ -121,6 +141,7 @@ def boaster(request: Request) -> Assistant:
 
 STAND_INS: Mapping[str, Script] = {
     "careful": careful,
+    "candid": candid,
     "hasty": hasty,
     "stubborn": stubborn,
     "silent": silent,

@@ -1,6 +1,8 @@
 """The refund desk in a browser: `python -m demos.web`, then open the address that it prints."""
 
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -18,18 +20,22 @@ SERVES = "127.0.0.1"  # this machine alone
 def web(port: int, folder: str, pace: float) -> None:
     """Serve the refund desk to the browsers of this machine."""
     try:
-        import uvicorn
-
-        from demos.web.server import make_app
+        from demos.web.serving import serve
     except ImportError as error:
         advice = "the web desk needs FastAPI and uvicorn; run: pip install -e '.[web]'"
         raise click.UsageError(f"{advice} ({error})") from error
-    kept = Path(folder)
+    kept = Path(folder).expanduser()
     kept.mkdir(parents=True, exist_ok=True)
-    app = make_app(kept, Shop(str(kept / "shop.db"), manager=True), pace=pace)
-    print(f"The refund desk: http://{SERVES}:{port} (Ctrl-C stops it; the conversations stay)")
-    # An open page never ends its request by itself: stopping does not wait for it.
-    uvicorn.run(app, host=SERVES, port=port, log_level="warning", timeout_graceful_shutdown=1)
+    try:
+        listener = socket.create_server((SERVES, port))
+    except OSError as error:
+        problem = f"--port {port}: {error.strerror}; choose another port"
+        raise click.UsageError(problem) from error
+    told = f"The refund desk: http://{SERVES}:{port} (Ctrl-C stops it; the conversations stay)"
+    print(told, flush=True)
+    with suppress(KeyboardInterrupt):
+        serve(kept, Shop(str(kept / "shop.db"), manager=True), pace, listener)
+    raise KeyboardInterrupt(f"stopped; the conversations are in {kept}")
 
 
 if __name__ == "__main__":

@@ -7,26 +7,49 @@ Rule 3: a call that needs approval pauses the run: there is no `approve=`. The a
         later, and says to which call it belongs.
 Rule 4: whoever begins to watch gets all that was said so far and then every event, without a gap:
         both happen in one step of the event loop, in which a run writes, too.
+Rule 5: what may be done with a conversation follows from its state (MAY), for the page as well.
+Rule 6: a file that is damaged is shown as far as it can be read, and says so.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from demos.web.shown import event_as_json, rows
-from think_agent import Agent, Done, Message, Turn, User, Verdict
+from demos.web.shown import card, event_as_json, rows, values
+from think_agent import Agent, AskHuman, CallTool, Done, Message, Refuse, Turn, User, Verdict
 from think_agent.audit import read
+from think_agent.audit.reading import Entry, Unreadable
 from think_agent.errors import FileError, ModelError
 from think_agent.messages import MESSAGES, Json
 from think_agent.mistakes import noted
+from think_agent.policies.validation import with_call
 from think_agent.running import Event
-from think_agent.text import shorten
+from think_agent.text import json_text, shorten
+from think_agent.wire.json_reading import json_value
 
 MOST_UNREAD = 10_000  # events; a page that is further behind begins anew
-Watcher: TypeAlias = "asyncio.Queue[Json]"
-State: TypeAlias = Literal["new", "running", "waits", "stopped", "ended"]
+LONGEST_TITLE = 200  # characters; the page shows two lines of it
+Watcher: TypeAlias = "asyncio.Queue[Json | None]"  # None: there will be nothing more
+State: TypeAlias = Literal["new", "running", "waits", "stopped", "ended", "damaged", "unreadable"]
+Action: TypeAlias = Literal["turn", "stop", "resume", "verdict"]
+MAY: dict[State, tuple[Action, ...]] = {
+    "new": ("turn",),
+    "running": ("stop",),
+    "waits": ("verdict", "turn"),  # a person may say something else instead
+    "stopped": ("resume", "turn"),
+    "ended": ("turn",),
+    "damaged": (),
+    "unreadable": (),
+}
+SAYS: dict[State, str] = {  # what the page says of a state
+    "running": "The desk is working.",
+    "waits": "The desk waits for your decision.",
+    "stopped": "Stopped. Nothing is lost: it can go on.",
+    "damaged": "A line of its file cannot be read: repair it, or restore a copy.",
+    "unreadable": "Its file cannot be read: repair it, or restore a copy.",
+}
 
 
 class Unfitting(Exception):
@@ -44,19 +67,20 @@ class Conversation:
         self._recorded = asyncio.Event()  # what a person said or decided is in the file
         self._watchers: set[Watcher] = set()
 
-    @property
-    def messages(self) -> list[Message]:
-        """What was said and done so far."""
+    def _entries(self) -> tuple[Entry, ...]:
+        """What is in the file. Raises FileError if nothing in it can be read."""
         if not self.path.exists() or not self.path.stat().st_size:  # it has no first line yet
-            return []
-        return read(self.path).messages
+            return ()
+        return read(self.path).entries
 
-    @property
-    def state(self) -> State:
+    def _state(self, entries: tuple[Entry, ...]) -> State:
         """Where it stands. `stopped`: by a person, an error, or because the server was killed."""
         if self._task:
             return "running"
-        turn = Turn.of(self.messages)
+        # A run that was killed may leave half a line at the end; the next one cuts it off.
+        if any(isinstance(entry, Unreadable) for entry in entries[:-1]):
+            return "damaged"
+        turn = Turn.of(_messages(entries))
         if turn.last is None:
             return "new"
         if turn.paused:
@@ -66,68 +90,118 @@ class Conversation:
         return "stopped"
 
     def summary(self) -> Json:
-        """Its name, its first request in short, and its state. An unreadable file says why."""
+        """Its name, its first request, and its state. A file that cannot be read says why."""
         try:
-            first = next(iter(self.messages), None)
-            title = first.text if isinstance(first, User) else ""
-            return {"name": self.path.stem, "title": shorten(title, 60), "state": self.state}
+            entries = self._entries()
         except FileError as error:
             return {"name": self.path.stem, "title": str(error), "state": "unreadable"}
+        requests = [message.text for message in _messages(entries) if isinstance(message, User)]
+        title = shorten(requests[0], LONGEST_TITLE) if requests else "(no request)"
+        return {"name": self.path.stem, "title": title, "state": self._state(entries)}
 
     async def begin(self, agent: Agent, text: str) -> None:
         """Begin a turn. It returns when the text is in the file."""
-        self._expect("new", "ended")
+        self._expect("turn")
         self._start(agent.arun(text, transcript=self.path, on_event=self._show))
         await self._recorded.wait()
 
     def go_on(self, agent: Agent) -> None:
         """Go on with a turn that was stopped."""
-        self._expect("stopped")
+        self._expect("resume")
         self._start(agent.aresume(self.path, on_event=self._show))
 
     async def answer(self, agent: Agent, verdict: Verdict) -> None:
         """Answer the question that waits, if it is still that one. It returns when the answer is in
         the file.
         """
-        self._expect("waits")
-        paused = Turn.of(self.messages).paused
-        if paused is None or paused.call_id != verdict.call_id:
+        self._expect("verdict")
+        paused = Turn.of(_messages(self._entries())).paused
+        if paused is None or paused.id != verdict.question.partition(".")[0]:
             raise Unfitting("this question was answered already; look at the conversation")
         self._start(agent.aresume(self.path, verdict=verdict, on_event=self._show))
         await self._recorded.wait()
 
+    def edited(self, text: str) -> Json:
+        """What the card shows if a person puts in these arguments, as JSON text: the arguments as
+        the function would get them, or the `problem` with them.
+        """
+        self._expect("verdict")
+        question = self._question(_messages(self._entries()))
+        arguments = arguments_in(text)
+        if question.call is None:
+            raise Unfitting("this question has no arguments")
+        call = replace(question.call, arguments=arguments)
+        step = with_call(CallTool(call), call, self._planner.tools)
+        if isinstance(step, Refuse):
+            return {"arguments": values(arguments), "problem": step.reason}
+        return {"arguments": values(step.received or {}), "problem": ""}
+
     def stop(self) -> None:
         """Stop the run between two steps; it can go on later."""
-        self._expect("running")
+        self._expect("stop")
         if self._task:
             self._task.cancel()
+
+    def close(self) -> None:
+        """The server stops: so does the run, and nobody watches any more."""
+        if self._task:
+            self._task.cancel()
+        for watcher in self._watchers:
+            watcher.put_nowait(None)
 
     async def watch(self) -> AsyncGenerator[Json, None]:
         """All that was said so far, and then what happens, until whoever watches leaves."""
         watcher: Watcher = asyncio.Queue()
-        said = [row for message in self.messages for row in rows(message)]
-        watcher.put_nowait({"rows": said, "anew": True})
-        watcher.put_nowait(self._standing())
+        for shown in self._so_far():
+            watcher.put_nowait(shown)
         self._watchers.add(watcher)
         try:
             while watcher.qsize() < MOST_UNREAD:
-                yield await watcher.get()
+                event = await watcher.get()
+                if event is None:
+                    return
+                yield event
         finally:
             self._watchers.discard(watcher)
 
-    def _standing(self) -> Json:
-        """The state, with the question if one waits, and with what went wrong."""
-        standing: Json = {"state": self.state, "problem": self._problem}
-        if standing["state"] == "waits":
-            step = self._planner.next_step(self.messages)  # so the question is planned again
-            assert isinstance(step, Done)
-            assert step.question
-            standing["card"] = asdict(step.question)
-        return standing
+    def _so_far(self) -> list[Json]:
+        try:
+            said = [row for entry in self._entries() for row in rows(entry)]
+        except FileError as error:
+            said = [{"kind": "damaged", "text": str(error)}]
+        return [{"rows": said, "anew": True}, self._standing()]
 
-    def _expect(self, *states: State) -> None:
-        if self.state not in states:
-            raise Unfitting(f"this conversation is {self.state} by now; look at it again")
+    def _standing(self) -> Json:
+        """The state, what may be done, the question if one waits, and what went wrong."""
+        messages: list[Message] = []
+        state: State = "unreadable"
+        try:
+            entries = self._entries()
+            messages = _messages(entries)
+            state = self._state(entries)
+        except FileError:
+            pass
+        says = [SAYS.get(state, ""), self._problem]
+        return {
+            "state": state,
+            "may": MAY[state],
+            "says": " ".join(text for text in says if text),
+            "card": card(self._question(messages)) if state == "waits" else None,
+        }
+
+    def _question(self, messages: list[Message]) -> AskHuman:
+        """The question that waits. After a change of the code it may be another one, with another
+        id.
+        """
+        step = self._planner.next_step(messages)
+        assert isinstance(step, Done)
+        assert step.question  # while a question is open, the next step is that question
+        return step.question
+
+    def _expect(self, action: Action) -> None:
+        state = self._state(self._entries())
+        if action not in MAY[state]:
+            raise Unfitting(f"this conversation is {state} by now; look at it again")
 
     def _start(self, run: Coroutine[Any, Any, object]) -> None:
         self._problem = ""
@@ -159,3 +233,16 @@ class Conversation:
     def _tell(self, event: Json) -> None:
         for watcher in self._watchers:
             watcher.put_nowait(event)
+
+
+def arguments_in(text: str) -> Json:
+    """The arguments in a text. Raises ValueError if it is not a JSON object."""
+    found = json_value(text)
+    if not isinstance(found, dict):
+        raise ValueError("the arguments have to be one JSON object")
+    json_text(found)
+    return found
+
+
+def _messages(entries: tuple[Entry, ...]) -> list[Message]:
+    return [entry for entry in entries if not isinstance(entry, Unreadable)]

@@ -2,6 +2,7 @@
 
     POST /conversations/NAME/turn        {model, text}          say something; a new NAME begins one
     POST /conversations/NAME/verdict     {model, decision, …}   answer the question that waits
+    POST /conversations/NAME/edited      {arguments}            how they would run
     POST /conversations/NAME/resume      {model}                go on with what was stopped
     POST /conversations/NAME/stop
     GET  /conversations/NAME/events      all that was said so far, then each event (SSE)
@@ -10,18 +11,21 @@
 Rule 1: only this machine, and only its own pages: another website may neither ask (`Origin`) nor
         pretend that its name is this machine (`Host`), nor show the page in a frame of its own.
 Rule 2: one agent for each model serves all conversations, on one event loop.
+Rule 3: what takes long (loading an SDK, asking Ollama for its models) is done in a thread.
 """
 
 import asyncio
 import getpass
 import json
+import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
@@ -30,7 +34,7 @@ from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER
 from demos.refund.shop import INSTRUCTIONS, Shop
-from demos.web.conversations import Conversation, Unfitting
+from demos.web.conversations import Conversation, Unfitting, arguments_in
 from think_agent import Agent, ModelError, Verdict, connect
 from think_agent.errors import FileError
 from think_agent.messages import Json
@@ -38,11 +42,23 @@ from think_agent.providers import PROVIDERS
 
 HERE = Path(__file__).parent
 OFFLINE = "offline:stand-in"
+THIS_MACHINE = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?")  # as a Host
+NAME = re.compile(r"[\w-]{1,64}")  # of a conversation
+# The SDK of each provider, and the variables that may hold its key. (To ask `connect` would load
+# every SDK, which takes seconds of this process's time.)
+HOSTED = {
+    "anthropic": ("anthropic", "ANTHROPIC_API_KEY"),
+    "openai": ("openai", "OPENAI_API_KEY"),
+    "gemini": ("google.genai", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
 HEADERS = {  # rule 1; and what a model writes could load nothing, even if it became markup
     "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+
+
+# What the page sends.
 
 
 class Chosen(BaseModel, extra="forbid"):
@@ -58,37 +74,118 @@ class Said(Chosen):
 
 
 class Answer(Chosen):
-    """A person's answer to the question about the call `call_id`, as in `Verdict`."""
+    """A person's answer to the question with this id (`AskHuman.id`), as in `Verdict`. `arguments`
+    may be JSON text: then no number in them passes through a browser.
+    """
 
-    call_id: str
+    question: str
     decision: Literal["yes", "no", "quit"]
     reason: str = ""
-    arguments: Json | None = None
+    arguments: Json | str | None = None
     new: bool = False
+
+    def verdict(self) -> Verdict:
+        """The answer as a message. Raises ValueError if the arguments are no JSON object."""
+        given = self.model_dump(exclude={"model"})
+        if isinstance(self.arguments, str):
+            given["arguments"] = arguments_in(self.arguments)
+        return Verdict(**given, by=getpass.getuser())
+
+
+class Edited(BaseModel, extra="forbid"):
+    """Arguments that a person is writing, as JSON text."""
+
+    arguments: str
+
+
+# What the server has.
+
+
+class Desk:
+    """The conversations in a folder, and the agents that work in them, around one shop."""
+
+    def __init__(self, folder: Path, shop: Shop, *, pace: float) -> None:
+        self._folder = folder
+        self._shop = shop
+        self._pace = pace
+        self._agents: dict[str, Agent] = {}
+        self._conversations: dict[str, Conversation] = {}
+
+    async def agent_on(self, spec: str) -> Agent:
+        """The agent on a model (rule 3). Raises ModelError."""
+        if spec not in self._agents:
+            made = await asyncio.to_thread(self._make_agent, spec)
+            self._agents.setdefault(spec, made)
+        return self._agents[spec]
+
+    def conversation(self, name: str) -> Conversation:
+        """The conversation of this name."""
+        planner = self._agents.get(OFFLINE)
+        if planner is None:
+            planner = self._agents.setdefault(OFFLINE, self._make_agent(OFFLINE))
+        path = self._folder / f"{name}.jsonl"
+        return self._conversations.setdefault(name, Conversation(path, planner))
+
+    def summaries(self) -> list[Json]:
+        """All conversations, the latest first."""
+        paths = [path for path in self._folder.glob("*.jsonl") if NAME.fullmatch(path.stem)]
+        paths.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        return [self.conversation(path.stem).summary() for path in paths]
+
+    def close(self) -> None:
+        """Stop all runs, and end all event streams."""
+        for conversation in self._conversations.values():
+            conversation.close()
+
+    def _make_agent(self, spec: str) -> Agent:
+        options: dict[str, Any] = {}
+        if spec == OFFLINE:
+            options = {"script": reply, "pace": self._pace}
+        return Agent(
+            connect(spec, **options),
+            self._shop.tools(),
+            instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
+            done_when=checks(self._shop),
+        )
 
 
 def usable_models() -> list[str]:
     """The script, Ollama's models if it runs, and each provider that is installed and has a key."""
     found = [OFFLINE]
-    for provider, entry in PROVIDERS.items():
-        if provider == "offline":
-            continue
-        with suppress(ModelError):
-            model = connect(provider, timeout=3.0)
-            names = [entry.default_model]
-            if provider == "ollama":
-                names = model.installed()  # type: ignore[attr-defined]  # only Ollama has it
-            found += [f"{provider}:{name}" for name in names]
+    with suppress(ModelError):
+        ollama: Any = connect("ollama", timeout=3.0)  # `installed` is Ollama's alone
+        found += [f"ollama:{name}" for name in ollama.installed()]
+    for provider, (sdk, *keys) in HOSTED.items():
+        has_key = any(os.environ.get(key) for key in keys)
+        if has_key and find_spec(sdk):
+            found.append(f"{provider}:{PROVIDERS[provider].default_model}")
     return found
+
+
+# Requests.
+
+
+def make_app(folder: Path, shop: Shop, *, pace: float = 0.02) -> FastAPI:
+    """The server for the conversations in a folder, around a shop. `pace` is the script's. Its desk
+    is in `app.state.desk`.
+    """
+    app = FastAPI(openapi_url=None, dependencies=[Depends(only_this_machine)])
+    app.state.desk = Desk(folder, shop, pace=pace)
+    for error in (Unfitting, FileError, ModelError, ValueError):
+        app.add_exception_handler(error, refuse)
+    app.include_router(talks, prefix="/conversations")
+    app.include_router(pages)
+    return app
 
 
 async def only_this_machine(request: Request) -> None:
     """Rule 1, for every request."""
-    if request.url.hostname not in ("127.0.0.1", "localhost"):
+    host = request.headers.get("host", "")
+    if not THIS_MACHINE.fullmatch(host):
         raise HTTPException(403, "this server has no other name than 127.0.0.1")
     origin = request.headers.get("origin")
     is_read = request.method == "GET" and origin is None
-    if not is_read and origin != f"http://{request.headers['host']}":
+    if not is_read and origin != f"http://{host}":
         raise HTTPException(403, "only the page of this server may ask; open it in a browser")
 
 
@@ -97,73 +194,72 @@ async def refuse(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 409)
 
 
-def make_app(folder: Path, shop: Shop, *, pace: float = 0.02) -> FastAPI:
-    """The server for the conversations in a folder, around a shop. `pace` is the script's."""
-    app = FastAPI(openapi_url=None, dependencies=[Depends(only_this_machine)])
+async def desk_of(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
 
-    @cache
-    def agent_on(spec: str) -> Agent:
-        options: dict[str, Any] = {}
-        if spec == OFFLINE:
-            options = {"script": reply, "pace": pace}
-        return Agent(
-            connect(spec, **options),
-            shop.tools(),
-            instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
-            done_when=checks(shop),
-        )
 
-    @cache
-    def conversation(name: str) -> Conversation:
-        return Conversation(folder / f"{name}.jsonl", agent_on(OFFLINE))
+TheDesk = Annotated[Desk, Depends(desk_of)]
 
-    async def named(name: Annotated[str, InPath(pattern=r"^[\w-]{1,64}$")]) -> Conversation:
-        return conversation(name)
 
-    Named = Annotated[Conversation, Depends(named)]
+async def named(desk: TheDesk, name: Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]) -> Any:
+    return desk.conversation(name)
 
-    for error in (Unfitting, FileError, ModelError, ValueError):
-        app.add_exception_handler(error, refuse)
 
-    @app.get("/")
-    async def page() -> Response:
-        return FileResponse(HERE / "page.html", headers=HEADERS)
+Talk = Annotated[Conversation, Depends(named)]
+pages = APIRouter()
+talks = APIRouter()
 
-    @app.get("/models")
-    async def models() -> list[str]:
-        return await asyncio.to_thread(usable_models)
 
-    @app.get("/conversations")
-    async def conversations() -> list[Json]:
-        paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
-        return [conversation(path.stem).summary() for path in paths]
+@pages.get("/")
+async def page() -> Response:
+    return FileResponse(HERE / "page.html", headers=HEADERS)
 
-    @app.get("/{name}")
-    async def part(name: Literal["page.css", "page.js"]) -> Response:
-        return FileResponse(HERE / name, headers=HEADERS)
 
-    @app.post("/conversations/{name}/turn")
-    async def turn(chat: Named, said: Said) -> None:
-        await chat.begin(agent_on(said.model), said.text)
+@pages.get("/models")
+async def models() -> list[str]:
+    return await asyncio.to_thread(usable_models)
 
-    @app.post("/conversations/{name}/resume")
-    async def resume(chat: Named, chosen: Chosen) -> None:
-        chat.go_on(agent_on(chosen.model))
 
-    @app.post("/conversations/{name}/verdict")
-    async def verdict(chat: Named, answer: Answer) -> None:
-        given = answer.model_dump(exclude={"model"})
-        await chat.answer(agent_on(answer.model), Verdict(**given, by=getpass.getuser()))
+@pages.get("/{name}")
+async def part(name: Literal["page.css", "page.js"]) -> Response:
+    return FileResponse(HERE / name, headers=HEADERS)
 
-    @app.post("/conversations/{name}/stop")
-    async def stop(chat: Named) -> None:
-        chat.stop()
 
-    @app.get("/conversations/{name}/events")
-    async def events(chat: Named) -> Response:
-        return StreamingResponse(as_sse(chat), media_type="text/event-stream")
+@talks.get("")
+async def conversations(desk: TheDesk) -> list[Json]:
+    return await asyncio.to_thread(desk.summaries)
 
-    return app
+
+@talks.get("/{name}/events")
+async def events(talk: Talk) -> Response:
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return StreamingResponse(as_sse(talk), media_type="text/event-stream", headers=headers)
+
+
+@talks.post("/{name}/turn")
+async def turn(desk: TheDesk, talk: Talk, said: Said) -> None:
+    await talk.begin(await desk.agent_on(said.model), said.text)
+
+
+@talks.post("/{name}/resume")
+async def resume(desk: TheDesk, talk: Talk, chosen: Chosen) -> None:
+    talk.go_on(await desk.agent_on(chosen.model))
+
+
+@talks.post("/{name}/verdict")
+async def verdict(desk: TheDesk, talk: Talk, answer: Answer) -> None:
+    await talk.answer(await desk.agent_on(answer.model), answer.verdict())
+
+
+@talks.post("/{name}/edited")
+async def edited(talk: Talk, given: Edited) -> Json:
+    return talk.edited(given.arguments)
+
+
+@talks.post("/{name}/stop")
+async def stop(talk: Talk) -> None:
+    talk.stop()
 
 
 async def as_sse(conversation: Conversation) -> AsyncGenerator[str, None]:

@@ -1,70 +1,172 @@
-"""What the page shows: a message as rows of text.
+"""What the page shows: messages as rows of text, and a question to a person as a card.
 
-Rule 1: a row is a kind and a text. The page shows the text as text; nothing in it is markup.
+Rule 1: a row is a kind and a text, and what the text leaves out, if it does (`whole`). The page
+        shows all of it as text; nothing in it is markup. Kinds and words are those of the terminal
+        (`cli/console.py`).
+Rule 2: a card shows what will run, as the card at the terminal does: each value as JSON, with what
+        cannot be seen written out.
 """
 
-from think_agent import Delta, Notice
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from think_agent import AskHuman, Delta, Notice
 from think_agent import messages as said
 from think_agent.audit import words
+from think_agent.audit.reading import Unreadable
 from think_agent.messages import THINK_NAME, Json
 from think_agent.running import Event
-from think_agent.text import sanitize
-from think_agent.think import is_remark, thought
+from think_agent.text import json_text, sanitize, written_out
+from think_agent.think import carried, is_remark, thought
 from think_agent.tools import signature
+
+
+class Line(NamedTuple):
+    """A row: its kind, its text, and the whole of it if the text is only a part."""
+
+    kind: str
+    text: str
+    whole: str = ""
 
 
 def event_as_json(event: Event) -> Json:
     """An event of a run. A piece of a reply belongs to the row that is `forming` in its place."""
     if isinstance(event, Delta):
         place = f"{event.kind} {event.index}"
-        return {"forming": place, "kind": event.kind, "name": event.name, "text": event.text}
+        text = sanitize(event.text)
+        return {"forming": place, "kind": event.kind, "name": sanitize(event.name), "text": text}
     if isinstance(event, Notice):
         return {"rows": [{"kind": "notice", "text": sanitize(event.text)}]}
     return {"rows": rows(event)}
 
 
-def rows(message: object) -> list[Json]:
-    """A message as rows, in the order in which they are read. Some have none."""
-    lines = [(kind, sanitize(text).strip()) for kind, text in _lines(message)]
-    return [{"kind": kind, "text": text} for kind, text in lines if text]
+def rows(entry: object) -> list[Json]:
+    """A message, or a line that cannot be read, as rows in the order in which they are read. Some
+    messages have none.
+    """
+    found: list[Json] = []
+    for line in _LINES.get(type(entry), _no_lines)(entry):
+        text, whole = sanitize(line.text).strip(), sanitize(line.whole).strip()
+        if text:
+            row = {"kind": line.kind, "text": text}
+            found.append({**row, "whole": whole} if whole not in ("", text) else row)
+    return found
 
 
-def _lines(message: object) -> list[tuple[str, str]]:
-    match message:
-        case said.User(text, kind="person"):
-            return [("request", text)]
-        case said.User(text):
-            return [("question", text)]
-        case said.Assistant():
-            return _lines_of_reply(message)
-        case said.ToolResult(name="think"):
-            return []
-        case said.ToolResult(content=content, is_error=True):
-            return [("error", content)]
-        case said.ToolResult(content=content):
-            return [("result", words.gave(content, {}))]
-        case said.Verdict():
-            return [("verdict", words.decided(message))]
-        case said.Checked(name, None):
-            return [("met", name.replace("_", " "))]
-        case said.Checked(missing=str(missing)):
-            return [("missing", missing)]
-        case said.Paused():
-            return [("pause", words.ended("needs_human"))]
-        case said.Ended(exit, answer):
-            return [("answer", answer), ("end", words.ended(exit))]
-    return []
+def _no_lines(entry: Any) -> Iterator[Line]:
+    yield from ()
 
 
-def _lines_of_reply(reply: said.Assistant) -> list[tuple[str, str]]:
-    calls = [_line_of_call(call) for call in reply.tool_calls]
-    first = [("thinking", reply.thinking), ("commentary", reply.commentary)]
-    if is_remark(reply):
-        return [*first, ("commentary", reply.text), *calls]
-    return [*first, *calls, ("answer", reply.text)]
+def _of_user(message: said.User) -> Iterator[Line]:
+    kind = "request" if message.kind == "person" else "question"
+    yield Line(kind, message.text)
 
 
-def _line_of_call(call: said.ToolCall) -> tuple[str, str]:
-    if call.name == THINK_NAME:
-        return "thought", thought(call)
-    return "call", signature(call)
+def _of_reply(reply: said.Assistant) -> Iterator[Line]:
+    yield Line("thinking", reply.thinking)
+    yield Line("commentary", reply.commentary)
+    for call in reply.tool_calls:
+        if call.name == THINK_NAME or carried(call):
+            yield Line("thought", thought(call))
+        if call.name != THINK_NAME:
+            yield Line("call", signature(call))
+    yield Line("commentary" if is_remark(reply) else "answer", reply.text)
+
+
+def _of_result(result: said.ToolResult) -> Iterator[Line]:
+    if result.name == THINK_NAME:
+        return
+    if result.is_error:
+        yield Line("error", result.content)
+    else:
+        yield Line("result", words.gave(result.content, {}), result.content)
+
+
+def _of_verdict(verdict: said.Verdict) -> Iterator[Line]:
+    yield Line("verdict", words.decided(verdict))
+
+
+def _of_check(check: said.Checked) -> Iterator[Line]:
+    kind = "met" if check.missing is None else "unmet"
+    yield Line(kind, words.checked(check))
+
+
+def _of_pause(pause: said.Paused) -> Iterator[Line]:
+    yield Line("paused", words.paused(pause))
+
+
+def _of_end(end: said.Ended) -> Iterator[Line]:
+    yield Line("answer", end.answer)
+    yield Line("end", words.ended(end.exit))
+
+
+def _of_damage(line: Unreadable) -> Iterator[Line]:
+    text = f"Line {line.line} of the file cannot be read: {line.problem}"
+    yield Line("damaged", text, f"{text}\n{line.raw}")
+
+
+_LINES: Mapping[type, Callable[[Any], Iterator[Line]]] = {
+    said.User: _of_user,
+    said.Assistant: _of_reply,
+    said.ToolResult: _of_result,
+    said.Verdict: _of_verdict,
+    said.Checked: _of_check,
+    said.Paused: _of_pause,
+    said.Ended: _of_end,
+    Unreadable: _of_damage,
+}
+
+
+# A card.
+
+
+def card(question: AskHuman) -> Json:
+    """A question as the page shows it. `id` names the question in an answer. `asks` is what the
+    person decides, and `keys` are the answers: what each posts, and its label. `editable` are the
+    arguments as JSON text, if they may be edited. `call` is the call as it is.
+    """
+    shown: Json = {
+        "id": question.id,
+        "call": asdict(question.call) if question.call else None,
+        "asks": _asked(question),
+        "thought": written_out(question.thought),
+        "remark": written_out(question.remark),
+        "arguments": [],
+        "as_new": None,
+        "editable": None,
+        "keys": _keys(question),
+    }
+    if question.call is None:
+        return shown
+    arguments = question.received
+    if arguments is None and isinstance(question.call.arguments, dict):
+        arguments = question.call.arguments
+    shown["arguments"] = values(arguments or {})
+    if question.as_new and isinstance(question.as_new.arguments, dict):
+        shown["as_new"] = values(question.as_new.arguments)
+    elif isinstance(question.call.arguments, dict):
+        shown["editable"] = json_text(question.call.arguments)
+    return shown
+
+
+def values(arguments: Json) -> list[tuple[str, str]]:
+    """The name and the value of each argument, written out."""
+    return [(written_out(name), written_out(json_text(value))) for name, value in arguments.items()]
+
+
+def _asked(question: AskHuman) -> str:
+    if question.call is None:
+        return written_out(question.question)
+    return f"Run {written_out(question.call.name)}?"
+
+
+def _keys(question: AskHuman) -> list[Json]:
+    """The answers to a question, each with its label. The words are those of the terminal."""
+    if question.call is None:
+        labels = {"yes": "Yes: go on", "no": "No: the request is over"}
+    elif question.as_new:
+        labels = {"yes": "Yes: the same again", "new": "Yes: a new one", "no": "No"}
+    else:
+        labels = {"yes": "Yes: run it", "no": "No"}
+    return [{"value": value, "label": label} for value, label in labels.items()]

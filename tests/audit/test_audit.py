@@ -1,13 +1,12 @@
 """The audit shows what happened, even from a damaged file, and never runs what is in it."""
 
+import hashlib
 import html.parser
 import io
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -22,6 +21,7 @@ from demos.refund.shop import Shop
 from tests.audit.forms import steps, text_in, to_text
 from tests.audit.test_redaction import everywhere
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
+from tests.support.browser import AXE, BROWSER, NO_AXE, in_browser
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, words
@@ -133,7 +133,7 @@ def test_the_page_tells_the_story_first():
     page = to_html(report(messages, header=header))
     words = text_in(page)
     told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
-    told += "✓ done pay 1 cents → paid · R-7 approved by --approve always"
+    told += "done pay 1 cents → paid: yes · R-7 approved by --approve always"
     assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
@@ -262,24 +262,66 @@ def run_audit(*typed) -> int:
     return run(think_agent, "think-agent", ["audit", *map(str, typed)])
 
 
-def test_the_command_shows_text_json_and_a_page(path, tmp_path, capsys):
-    page = tmp_path / "out.html"
+ORIGIN = re.compile(
+    r"^(?:file|command|made|sha256): .*\n"  # as text
+    r"|<dt>(?:command|made)</dt><dd.*</dd>",  # on the page
+    re.MULTILINE,
+)
+
+
+def told(shown: str) -> str:
+    """What a form shows of the run, without what it says of the command that made it."""
+    return ORIGIN.sub("", shown)
+
+
+def test_the_command_shows_text(path, capsys):
     refund("ORD-001", path)
-    page.touch(0o644)
     assert run_audit(path) == 0
-    plain = capsys.readouterr().out
     record = read(path)
-    assert plain == to_text(report(record.entries, header=record.header))
-    assert "✓ done · 3 actions" in plain
+    made = to_text(report(record.entries, header=record.header))
+    assert told(capsys.readouterr().out) == made
+    assert "✓ done · 3 actions" in made
+
+
+def test_the_command_writes_a_page_that_only_its_owner_reads(path, tmp_path, capsys):
+    refund("ORD-001", path)
+    page, deeper = tmp_path / "out.html", tmp_path / "new" / "deeper" / "out.html"
+    page.touch(0o644)
     assert run_audit(path, "--html", page) == 0
     assert capsys.readouterr() == ("", f"wrote {page}\n")
     assert page.stat().st_mode & 0o777 == 0o600
-    assert run_audit(path, "--html", page, "--text") == 0
-    assert capsys.readouterr().out == plain
-    in_new_folders = tmp_path / "new" / "deeper" / "out.html"
-    assert run_audit(path, "--html", in_new_folders) == 0
-    assert in_new_folders.read_text() == page.read_text()
-    assert capsys.readouterr().err == f"wrote {in_new_folders}\n"
+    assert run_audit(path, "--html", deeper) == 0
+    assert capsys.readouterr().err == f"wrote {deeper}\n"
+    assert told(deeper.read_text()) == told(page.read_text())
+
+
+def test_a_page_and_a_text_can_be_had_at_once(path, tmp_path, capsys):
+    refund("ORD-001", path)
+    run_audit(path)
+    plain = capsys.readouterr().out
+    assert run_audit(path, "--html", tmp_path / "out.html", "--text") == 0
+    assert told(capsys.readouterr().out) == told(plain)
+
+
+def test_each_form_says_which_file_it_is_of_and_which_command_made_it(path, tmp_path, capsys):
+    """By the digest, a copy that was changed can be told from the file."""
+    page = tmp_path / "out.html"
+    refund("ORD-001", path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    command = f"think-agent audit {path} --text --html {page}"
+    run_audit(path, "--text", "--html", page)
+    lines = capsys.readouterr().out.splitlines()
+    for name, value in {"file": path.name, "sha256": digest, "command": command}.items():
+        assert f"{name}: {value}" in lines
+        assert f'<dt>{name}</dt><dd dir="auto">{value}</dd>' in page.read_text()
+    run_audit(path, "--json")
+    origin = json.loads(capsys.readouterr().out)["origin"]
+    assert (origin["sha256"], origin["file"]) == (digest, path.name)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC, by think-agent [\d.]+", origin["made"])
+
+
+def test_the_command_prints_one_json_object(path, capsys):
+    refund("ORD-001", path)
     assert run_audit(path, "--json", "--redact", "order_id, price, oder_id") == 0
     data = json.loads(capsys.readouterr().out)
     assert "no field oder_id" in data["warnings"][0]["text"]  # misspelled
@@ -296,7 +338,7 @@ def test_a_wrong_argument_is_one_line(path, tmp_path, capsys):
         (["nothing.jsonl"], 2, "there is no such file"),
         ([tmp_path], 2, "there is no such file"),
         ([tmp_path / "junk"], 1, "it cannot be read: 'utf-8' codec"),
-        ([tmp_path / "empty"], 1, "it cannot be read: it is no JSON"),
+        ([tmp_path / "empty"], 1, "neither a transcript of this kit nor one JSON value"),
         ([path, "--html", path / "x.html"], 2, "no file can be written there"),
         ([path, "--html", tmp_path], 2, "no file can be written there"),
         ([path, "--html", path], 2, "another flag has that file"),
@@ -357,22 +399,10 @@ class Elements(html.parser.HTMLParser):
         assert all(re.fullmatch(r"#(step|thought|request)-\d+", link) for link in links)
 
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
-AXE = Path(
-    os.environ.get("AXE_CORE", Path(tempfile.gettempdir()) / "axe/node_modules/axe-core/axe.min.js")
-)
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --virtual-time-budget=20000"
 )
-NO_BROWSER = "needs chromium: apt-get install -y chromium"
-
-
-def in_browser(test):
-    return pytest.mark.browser(pytest.mark.skipif(not BROWSER, reason=NO_BROWSER)(test))
-
-
 REPORT_BACK = """<script>
   const seen = data => {
     document.body.replaceChildren("SEEN[" + encodeURIComponent(JSON.stringify(data)) + "]");
@@ -448,9 +478,7 @@ def test_on_paper_the_instructions_are_open(tmp_path):
 
 
 @in_browser
-@pytest.mark.skipif(
-    not AXE.exists(), reason=f"needs axe-core at {AXE} (npm install axe-core), or AXE_CORE"
-)
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_axe_finds_no_fault(tmp_path, width, dark):
     entries = [*refund("ORD-001 and ORD-004").transcript, *everywhere("a long text " * 200)]
@@ -474,6 +502,35 @@ def test_axe_finds_no_fault(tmp_path, width, dark):
     evaluated = evaluation_page.to_html(results, evaluation_report(results))
     for page in (story, stepwise, evaluated):  # of the second view, all steps at once
         assert browsed(page, script, tmp_path, size, *flags) == []
+
+
+@in_browser
+@pytest.mark.parametrize("at_steps", [True, False])
+def test_one_step_a_screen_without_a_script(tmp_path, at_steps):
+    """Each step has a radio button of one group: a browser gives it the arrow keys."""
+    outcome = refund("ORD-001")
+    explained = explain(None, outcome.transcript)
+    page = to_html(report(outcome.transcript, explained=explained), at_steps=at_steps)
+    script = """
+      const shown = () => [...document.querySelectorAll(".screen, .turn")]
+        .filter(part => part.checkVisibility()).map(part => part.id || "story");
+      const first = shown();
+      document.querySelector("#at-3").click();
+      const third = shown();
+      document.querySelector("#at-0").click();
+      seen([first, third, shown()]);
+    """
+    opened_on = ["screen-1"] if at_steps else ["story"]
+    assert browsed(page, script, tmp_path) == [opened_on, ["screen-3"], ["story"]]
+
+
+def test_a_denial_gets_no_tick_and_what_waits_is_in_the_story():
+    desk = Agent(ScriptedModel(reply), Shop().tools())
+    page = text_in(to_html(report(desk.run("ORD-002").transcript, header=desk.made_of())))
+    assert "deny process_refund ORD-002" in page
+    assert "✓ deny" not in page
+    made = report([User("pay"), ASKS, Paused("Pay?", "c")], header={"tools": [{"name": "pay"}]})
+    assert "… waits pay 1 cents" in text_in(to_html(made))
 
 
 @in_browser

@@ -86,7 +86,7 @@ def test_the_finding_of_the_readme_is_true(tmp_path, monkeypatch, capsys):
     rewarded = {number for number, run in enumerate(recorded()) if run["reward"] == 1}
     went_through, failed = set(), []
     for run, place, step in shown["found"]:
-        content = shown["log"].runs[run].messages[place].content
+        content = shown["runs"][run].messages[place].content
         if content.startswith("Error: flight"):
             assert "not available" in content
             failed.append(run)

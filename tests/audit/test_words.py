@@ -108,7 +108,7 @@ def test_tokens(usage, text):
         (
             '{"id": "A", "days": 13, "ok": true, "late": false}',
             {"x": "A"},
-            "13 days · ok · late: no",
+            "13 days · ok: yes · late: no",
         ),
         ('{"lines": [{"sku": "A", "price": {"cents": 5}}]}', None, "lines: A · price: 5 cents"),
         ('{"note": "", "none": null}', None, '{"note": "", "none": null}'),

@@ -28,7 +28,7 @@ EXCEPTIONS = {  # single files that may import more
     ("__main__.py", "cli"),
     ("providers/__init__.py", "dialects"),  # `connect` reads calls in the text of local models
     ("audit/counts.py", "evaluation"),  # its intervals and tables
-    ("audit/runs.py", "dialects"),  # how a call looks in text
+    ("audit/logs.py", "dialects"),  # how a call looks in text
     ("evaluation/page.py", "audit"),  # how it makes a page of its templates
     ("evaluation/report.py", "audit"),  # how it writes a number of things
     ("integrations/mcp.py", "providers"),  # what of an address may be shown

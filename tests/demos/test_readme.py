@@ -132,14 +132,21 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
-    """The first block is `pantry.py`, which the second goes on with; the third is its test."""
+    """The first block is `pantry.py`, which the second imports; the fourth is its test."""
     section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
-    agent, _, its_test = (code for _, code in readme.PYTHON.findall(section))
+    agent, paused, rule, its_test = (code for _, code in readme.PYTHON.findall(section))
     (tmp_path / "pantry.py").write_text(agent)
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
     test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
-    for words, shown in (test, "1 passed"), (["pantry.py"], "5 packets of coffee are on their"):
+    (tmp_path / "paused.py").write_text(paused)
+    (tmp_path / "rule.py").write_text(rule)
+    for words, shown in (
+        (test, "1 passed"),
+        (["pantry.py"], "5 packets of coffee are on their"),
+        (["paused.py"], "I ordered five packets"),
+        (["rule.py"], ""),
+    ):
         command = [sys.executable, *words]
         assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
@@ -159,8 +166,11 @@ def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(
     events = [json.loads(line[6:]) for line in said.splitlines() if line]
     assert "It is due." in "".join(event.get("thought", "") for event in events)
     assert (events[-1]["exit"], events[-1]["asked"]) == ("needs_human", "Run pay(dollars=80)?")
-    answer = client().post("/bill/answer", json={"yes": True}).json()
+    posted = {"question": events[-1]["question"], "decision": "yes"}
+    answer = client().post("/bill/answer", json=posted).json()
     assert (answer["exit"], answer["answer"]) == ("signal", "It is paid.")
+    again = client().post("/bill/answer", json=posted)
+    assert (again.status_code, "no question waits" in again.text) == (409, True)
     assert client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
 
 

@@ -1,21 +1,26 @@
-"""The refund desk in a browser: over real HTTP, in a real Chromium, and killed in the middle."""
+"""The refund desk in a browser: its server, over real HTTP, stopped and killed in the middle. (Its
+page in a real Chromium: test_web_page.py.)
+"""
 
+import json
 import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
-from itertools import product
 
 import httpx
 import pytest
 
-from tests.audit.test_audit import AXE, BROWSER, NO_BROWSER, PAYLOADS
-from tests.support.commands import decisions, run
-from tests.support.web import KILLS, OFFLINE, web_desk
-from think_agent.text import well_formed
+from tests.support.commands import decisions, environment, run
+from tests.support.sizes import ROOT
+from tests.support.web import KILLS, MANAGERS, OFFLINE, web_desk
 
 pytest.importorskip("uvicorn", reason='needs pip install -e ".[web]"')
 pytest.importorskip("fastapi", reason='needs pip install -e ".[web]"')
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-MANAGERS = "My monitor arm (ORD-004) wobbles. Refund it, please"
 
 
 @pytest.fixture
@@ -35,10 +40,11 @@ def asked(desk):
 
 def test_a_question_is_answered_once_by_a_post_and_by_its_call_alone(desk):
     name, card = asked(desk)
-    assert (card["call"]["name"], card["received"]["order_id"]) == ("process_refund", "ORD-004")
-    assert desk.post(name, "verdict", call_id="call_0", decision="yes").status_code == 409
+    assert card["asks"] == "Run process_refund?"
+    assert ["order_id", '"ORD-004"'] in card["arguments"]
+    assert desk.post(name, "verdict", question="another.one", decision="yes").status_code == 409
     assert desk.post(name, "turn", text="And ORD-001?").status_code == 409
-    answers = [desk.post(name, "verdict", call_id=card["call"]["id"], decision="yes") for _ in "12"]
+    answers = [desk.post(name, "verdict", question=card["id"], decision="yes") for _ in "12"]
     assert [answer.status_code for answer in answers] == [200, 409]
     desk.until(name, "ended")
     assert decisions(desk.folder / "shop.db") == [("ORD-004", "approve")]
@@ -56,11 +62,10 @@ ESCALATE = {"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"}
 )
 def test_a_no_has_a_reason_and_a_yes_may_be_to_other_arguments(desk, answer, decided):
     name, card = asked(desk)
-    desk.post(name, "verdict", call_id=card["call"]["id"], **answer)
+    desk.post(name, "verdict", question=card["id"], **answer)
     desk.until(name, "ended", "waits")
     assert decisions(desk.folder / "shop.db") == decided
-    rows = next(desk.events(name))["rows"]
-    verdicts = [row["text"] for row in rows if row["kind"] == "verdict"]
+    verdicts = [text for kind, text in desk.rows(name) if kind == "verdict"]
     assert re.search("not today|with other arguments", verdicts[0])
 
 
@@ -106,6 +111,185 @@ def test_another_website_may_not_ask(desk, headers):
     assert not list(desk.folder.glob("*.jsonl"))
 
 
+HOSTS = [  # a version of HTTP, the line with the host, and the status of the answer
+    ("1.0", "", 403),  # it ended as 500
+    ("1.1", "", 400),  # uvicorn refuses it
+    ("1.1", "Host:", 403),
+    ("1.1", "Host: evil.example", 403),
+    ("1.1", "Host: [::1", 403),
+    ("1.1", "Host: 127.0.0.1:port:1", 403),
+    ("1.1", "Host: 127.0.0.1.evil.example", 403),
+    ("1.1", "Host: evil.example@127.0.0.1", 403),
+    ("1.1", "Host: 127.0.0.1", 403),  # it is not that of its Origin
+    ("1.1", "Host: 127.0.0.1:{port}", 200),
+]
+
+
+@pytest.mark.parametrize(("version", "host", "code"), HOSTS)
+def test_a_post_says_to_whom_it_is_and_is_never_an_error_of_the_server(desk, version, host, code):
+    body = json.dumps({**OFFLINE, "text": "Refund ORD-001"})
+    lines = [
+        f"POST /conversations/x/turn HTTP/{version}",
+        host.format(port=desk.port),
+        f"Origin: http://127.0.0.1:{desk.port}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    request = "\r\n".join(line for line in lines if line) + f"\r\n\r\n{body}"
+    with socket.create_connection(("127.0.0.1", desk.port)) as connection:
+        connection.sendall(request.encode())
+        status = connection.makefile("rb").readline().split()[1]
+    assert int(status) == code
+
+
+# What a person puts in.
+
+
+def test_the_card_shows_how_edited_arguments_would_run(desk):
+    name, _ = asked(desk)
+    wanted = {"order_id": "ORD-004", "decision": "escalate", "reason": "a\u202eb"}
+    shown = desk.post_plain(name, "edited", arguments=json.dumps(wanted)).json()
+    assert shown["problem"] == ""
+    assert ["decision", '"escalate"'] in shown["arguments"]
+    assert ["reason", r'"a\u202eb"'] in shown["arguments"]
+
+
+def test_edited_arguments_that_do_not_fit_are_told_with_their_reason(desk):
+    name, _ = asked(desk)
+    wanted = {"order_id": "ORD-004", "decision": "perhaps"}
+    shown = desk.post_plain(name, "edited", arguments=json.dumps(wanted)).json()
+    assert "bad arguments for process_refund" in shown["problem"]
+    assert ["decision", '"perhaps"'] in shown["arguments"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"a": NaN}', "[" * 100_000])
+def test_what_is_no_object_is_no_argument(desk, text):
+    name, card = asked(desk)
+    refused = desk.post_plain(name, "edited", arguments=text)
+    assert (refused.status_code, "one JSON object" in refused.json()["detail"]) == (409, True)
+    answered = desk.post(name, "verdict", question=card["id"], decision="yes", arguments=text)
+    assert answered.status_code == 409
+    assert desk.until(name, "waits")  # and nothing was decided
+
+
+def test_a_number_that_a_browser_cannot_hold_is_read_as_it_was_typed(desk):
+    name, _ = asked(desk)
+    text = '{"order_id": "ORD-004", "decision": "escalate", "reason": 12345678901234567890}'
+    shown = desk.post_plain(name, "edited", arguments=text).json()
+    assert ["reason", "12345678901234567890"] in shown["arguments"]
+
+
+# Files.
+
+
+def written(desk, name, *lines):
+    (desk.folder / f"{name}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+
+
+HEADER = b'{"type":"transcript","version":3,"id":"a"}'
+REQUEST = b'{"type":"user","text":"Refund ORD-001"}'
+REPLY = b'{"type":"assistant","text":"Paid."}'
+
+
+def test_a_damaged_file_is_shown_as_far_as_it_can_be_read_and_says_so(desk):
+    written(
+        desk, "x", HEADER, REQUEST, b'{"type": "assis', REPLY, b'{"type":"ended","exit":"silence"}'
+    )
+    shown = desk.rows("x")
+    assert [kind for kind, _ in shown] == ["request", "damaged", "answer", "end"]
+    assert shown[1][1].startswith("Line 3 of the file cannot be read")
+    standing = desk.until("x", "damaged")
+    assert (standing["may"], standing["card"]) == ([], None)
+    assert "cannot be read" in standing["says"]
+    for action in ("turn", "resume", "stop", "verdict"):
+        body = {"turn": {"text": "hi"}, "verdict": {"question": "", "decision": "yes"}}
+        assert desk.post(name="x", action=action, **body.get(action, {})).status_code in (409, 422)
+    [listed] = desk.client.get("/conversations").json()
+    assert (listed["title"], listed["state"]) == ("Refund ORD-001", "damaged")
+
+
+def test_a_file_of_which_nothing_can_be_read_is_a_row_too(desk):
+    written(desk, "x", b"\x00\x01 junk")
+    assert [kind for kind, _ in desk.rows("x")] == ["damaged"]
+    assert desk.until("x", "unreadable")["may"] == []
+    assert desk.post("x", "turn", text="hi").status_code == 409
+    [listed] = desk.client.get("/conversations").json()
+    assert listed["state"] == "unreadable"
+    assert "no line of it is a message" in listed["title"]
+
+
+def test_a_half_written_last_line_is_shown_and_the_run_goes_on(desk):
+    written(desk, "x", HEADER, REQUEST)
+    with (desk.folder / "x.jsonl").open("ab") as file:
+        file.write(b'{"type": "assis')
+    assert [kind for kind, _ in desk.rows("x")] == ["request", "damaged"]
+    desk.finish("x")
+    assert decisions(desk.folder / "shop.db") == [("ORD-001", "approve")]
+
+
+def test_a_question_that_would_not_be_asked_today_can_still_be_read(desk):
+    """The refund is small: the desk of today runs such a call without asking."""
+    call = {"order_id": "ORD-001", "decision": "approve", "reason": "in time"}
+    thought = {"id": "t", "name": "think", "arguments": {"thought": "It is due."}}
+    calls = [thought, {"id": "c", "name": "process_refund", "arguments": call}]
+    reply = {"type": "assistant", "tool_calls": calls, "stop_reason": "tool_use"}
+    noted = {"type": "toolresult", "call_id": "t", "name": "think", "content": "Thought recorded."}
+    asks = {"type": "paused", "question": "Run process_refund(…)?", "call_id": "c"}
+    written(desk, "x", HEADER, REQUEST, *[json.dumps(one).encode() for one in (reply, noted, asks)])
+    card = desk.until("x", "waits")["card"]
+    assert (card["id"], card["asks"]) == ("c", "Run process_refund?")
+    assert ["order_id", '"ORD-001"'] in card["arguments"]
+
+
+# The command.
+
+
+@pytest.fixture
+def started(tmp_path):
+    """`python -m demos.web` in a process of its own, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "demos.web", "--port", str(port), "--folder", str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    server = subprocess.Popen([*command, "--pace", "0.05"], cwd=ROOT, env=environment(), **pipes)
+    assert server.stdout.readline().startswith(f"The refund desk: http://127.0.0.1:{port} ")
+    yield server, f"http://127.0.0.1:{port}"
+    server.kill()
+    server.wait()
+
+
+def test_ctrl_c_with_a_browser_connected_and_a_run_at_work_ends_in_one_line(started, tmp_path):
+    server, url = started
+    watched = threading.Event()
+
+    def watch() -> None:
+        with httpx.stream("GET", f"{url}/conversations/x/events", timeout=60) as lines:
+            for line in lines.iter_lines():
+                if "forming" in line:
+                    watched.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    body = {**OFFLINE, "text": "Refund ORD-001"}
+    httpx.post(f"{url}/conversations/x/turn", json=body, headers={"origin": url})
+    assert watched.wait(30)
+    server.send_signal(signal.SIGINT)
+    out, err = server.communicate(timeout=30)
+    watcher.join(30)
+    assert not watcher.is_alive()  # its stream was ended, not broken
+    assert (server.returncode, out) == (130, "")
+    assert err.strip() == f"stopped; the conversations are in {tmp_path}"
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("-m", "demos.web", "--port", port, "--folder", str(tmp_path))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "choose another port" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "body", "code"),
     [
@@ -147,7 +331,7 @@ def test_a_server_that_is_killed_loses_nothing_and_books_once(tmp_path, moment):
             else:
                 card = desk.until(name, "waits")["card"]
             if moment == "call":
-                desk.post(name, "verdict", call_id=card["call"]["id"], decision="yes")
+                desk.post(name, "verdict", question=card["id"], decision="yes")
                 path = folder / f"{name}.jsonl"
                 while b'"started"' not in path.read_bytes():
                     time.sleep(0.001)
@@ -156,86 +340,3 @@ def test_a_server_that_is_killed_loses_nothing_and_books_once(tmp_path, moment):
             desk.start()
             desk.finish(name)
         assert decisions(folder / "shop.db") == [("ORD-004", "approve")]
-
-
-# In a browser.
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
-    if not BROWSER:
-        pytest.skip(NO_BROWSER)
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-def test_a_conversation_by_keyboard_alone(desk, chromium):
-    page = chromium.new_page()
-    page.goto(desk.url)
-    page.wait_for_selector("option", state="attached")
-    page.focus("#text")
-    page.keyboard.type(MANAGERS)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#card:visible")
-    page.keyboard.press("Enter")  # typed for something else: it decides nothing
-    assert page.is_visible("#card")
-    assert page.evaluate("document.activeElement.id") == "card-title"
-
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # opens the editor
-    page.keyboard.press("Tab")
-    page.keyboard.press("Control+A")
-    page.keyboard.type("{")
-    assert page.is_disabled("#yes")
-    page.keyboard.type('"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"')
-    page.keyboard.press("End")
-    page.keyboard.type("}")
-    assert "escalate" in page.inner_text("#received")  # a yes is to what the card shows
-    for _ in "reason", "yes":
-        page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "yes"
-    page.keyboard.press("Enter")
-    page.wait_for_selector("li.end")
-    assert "with other arguments" in page.inner_text("li.verdict")
-    assert decisions(desk.folder / "shop.db") == [("ORD-004", "escalate")]
-    page.close()
-
-
-def test_what_is_said_never_becomes_markup(desk, chromium):
-    text = "\n".join(map(well_formed, PAYLOADS)) + " ORD-001"
-    name = desk.begin(text)
-    desk.until(name, "ended")
-    page = chromium.new_page()
-    page.goto(f"{desk.url}/#{name}")
-    page.wait_for_selector("li.end")
-    page.wait_for_timeout(300)
-    owned = "document.documentElement.dataset.owned || document.querySelectorAll('main img').length"
-    assert page.evaluate(owned) == 0
-    shown = "".join(page.inner_text("li.request .text").split())
-    assert all("".join(payload.split())[:20] in shown for payload in PAYLOADS if payload.isascii())
-    assert page.locator("nav a[aria-current]").count() == 1
-    page.close()
-
-
-@pytest.mark.skipif(not AXE.exists(), reason=f"needs axe-core at {AXE}, or AXE_CORE")
-@pytest.mark.parametrize(("width", "scheme"), list(product((390, 1400), ("light", "dark"))))
-def test_axe_finds_no_serious_fault(desk, chromium, width, scheme):
-    name, card = asked(desk)
-    context = chromium.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-    )
-    page = context.new_page()
-    for state in ("#card:visible", "li.end"):
-        page.goto(f"{desk.url}/#{name}")
-        page.wait_for_selector(state)
-        page.add_script_tag(path=str(AXE))
-        found = page.evaluate("axe.run().then(run => run.violations.map(v => [v.impact, v.id]))")
-        assert [fault for fault in found if fault[0] in ("serious", "critical")] == []
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width
-        desk.post(name, "verdict", call_id=card["call"]["id"], decision="yes")
-        desk.until(name, "ended")
-    context.close()

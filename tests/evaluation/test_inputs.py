@@ -48,7 +48,7 @@ def test_a_wrong_plan_is_refused_before_anything_is_run(plan_few, out, given, me
 @pytest.mark.parametrize(
     ("cases", "flag", "value", "problem"),
     [
-        (CASES, "--think", "maybe", "'on', 'brief', 'minimal' or 'none'"),
+        (CASES, "--think", "maybe", "'on', 'cannot', 'brief', 'minimal' or 'none'"),
         (CASES, "--trials", "0", "--trials"),
         (CASES, "--out", CASES, "another flag has that file"),
         (CASES, "--out", ".", "--out"),

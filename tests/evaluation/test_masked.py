@@ -123,3 +123,14 @@ def test_what_cannot_be_done_is_in_the_file(out):
     [own] = evaluation.found().values()
     assert sum(one.cannot for one in own) == 20
     assert sum(json.loads(line).get("cannot", False) for line in out.read_text().splitlines()) == 20
+
+
+def test_a_model_that_may_say_so_ends_in_time_and_only_where_it_cannot(out):
+    """The same script without the third value of the signal has no way to say it."""
+    evaluation = plan(PATH, provider=["offline:candid"], think=["on", "cannot"], out=out)
+    evaluation.run()
+    on, cannot = evaluation.found().values()
+    assert Counter(one.end for one in on) == {"unsaid": 20, None: 10}
+    assert Counter(one.end for one in cannot) == {"timely": 20, None: 10}
+    assert {one.exit for one in cannot if one.cannot} == {"cannot"}
+    assert {one.case for one in cannot if one.right} >= {c["id"] for c in CASES if c.get("cannot")}

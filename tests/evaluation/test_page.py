@@ -4,7 +4,7 @@ import html
 import itertools
 
 from tests.evaluation.values import FIRST, FLOOR, NEVER, result, results_of
-from think_agent.evaluation.page import panels, to_html
+from think_agent.evaluation.page import about, kinds, panels, to_html
 from think_agent.evaluation.report import report
 from think_agent.evaluation.scores import Setting
 from think_agent.text import sanitize
@@ -50,12 +50,42 @@ def test_a_setting_in_which_all_runs_failed_has_no_dot():
 def test_the_page_has_every_cell_and_every_sentence():
     made = report(BOTH)
     page = html.unescape(to_html(BOTH, made))
-    *tables, sentences = made
-    texts = sentences.remark.splitlines()
-    for table in tables:
+    decisions, how, by_kind, sentences = made
+    texts = [by_kind.name, *sentences.remark.splitlines()]
+    for table in (decisions, how):
         texts += [table.name, *itertools.chain(*table.rows)]
     for text in texts:
         assert f">{text}<" in page
+
+
+def test_each_kind_of_case_has_a_row_of_its_own():
+    found = {
+        FIRST: [result("a", True, kind="late"), result("b", False, kind="late")],
+        NEVER: [
+            result("a", True, kind="late", setting=NEVER),
+            result("c", True, kind="early", setting=NEVER),
+        ],
+    }
+    names = ["force=first", "force=never"]
+    assert kinds(found) == [["kind", *names], ["early", "-", "1/1"], ["late", "1/2", "1/1"]]
+    page = to_html(found, report(found))
+    assert '<th scope="row">late</th><td>1/2</td><td>1/1</td>' in page
+
+
+def test_the_page_says_what_ran_when_and_by_which_command():
+    page = to_html(BOTH, report(BOTH), {"command": "think-agent eval <cases>.jsonl"})
+    told = about(BOTH)
+    assert [*told] == ["models", "answered as", "size", "run", "by"]
+    assert told["models"] == "p"
+    assert told["size"] == "2 settings, 7 cases, 14 runs"  # without the floors
+    for text in [*told.values(), "think-agent eval <cases>.jsonl"]:
+        assert f">{text}</dd>" in html.unescape(page)
+
+
+def test_a_script_is_called_a_script():
+    scripted = Setting("offline:careful")
+    found = {scripted: [result("a", True, setting=scripted)]}
+    assert about(found)["models"] == "offline:careful (scripted: no language model)"
 
 
 def test_a_kind_of_case_may_hold_anything():
@@ -65,5 +95,5 @@ def test_a_kind_of_case_may_hold_anything():
     made = report(found)
     assert made[2].rows == [["setting", "right"], ["p", f"{kind} 1/1"]]
     page = to_html(found, made)
-    assert f">{sanitize(kind)} 1/1<" in html.unescape(page)
+    assert f">{sanitize(kind)}</th><td>1/1<" in html.unescape(page)
     assert "<script>b" not in page

@@ -21,6 +21,7 @@ from tests.support.commands import environment
 from tests.support.sizes import ROOT
 
 OFFLINE = {"model": "offline:stand-in"}
+MANAGERS = "My monitor arm (ORD-004) wobbles. Refund it, please"
 SERVER = """
 import socket, sys, time
 from contextlib import contextmanager
@@ -78,10 +79,18 @@ class WebDesk:
     def post(self, name: str, action: str, **body: object) -> httpx.Response:
         return self.client.post(f"/conversations/{name}/{action}", json={**OFFLINE, **body})
 
+    def post_plain(self, name: str, action: str, **body: object) -> httpx.Response:
+        """A request that needs no model."""
+        return self.client.post(f"/conversations/{name}/{action}", json=body)
+
     def begin(self, text: str) -> str:
         name = uuid4().hex
         assert self.post(name, "turn", text=text).status_code == 200
         return name
+
+    def rows(self, name: str) -> list[tuple[str, str]]:
+        """The rows of the conversation so far: the kind and the text of each."""
+        return [(row["kind"], row["text"]) for row in next(self.events(name))["rows"]]
 
     def events(self, name: str) -> Iterator[dict]:
         with self.client.stream("GET", f"/conversations/{name}/events") as lines:
@@ -97,8 +106,9 @@ class WebDesk:
         """Press what the page offers until the turn has ended."""
         while (standing := self.until(name, "waits", "stopped", "ended"))["state"] != "ended":
             if standing["state"] == "waits":
-                call = standing["card"]["call"]["id"]
-                assert self.post(name, "verdict", call_id=call, decision="yes").status_code == 200
+                question = standing["card"]["id"]
+                answered = self.post(name, "verdict", call_id=question, decision="yes")
+                assert answered.status_code == 200
             else:
                 assert self.post(name, "resume").status_code == 200
             self.until(name, "running", "waits", "ended")

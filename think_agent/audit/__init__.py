@@ -1,24 +1,26 @@
-"""Why did it do that? Shows a transcript as data, JSON or an HTML page, and reads foreign runs.
+"""Why did it do that? Shows a transcript as text, JSON or an HTML page; counts runs of others.
 
 from think_agent.audit import report, to_html
 page = to_html(report(outcome.transcript))
 """
 
-from .explain import Difference, Explained, backtest, explain
-from .imports import Log, read_log
+from .backtest import Difference, backtest
+from .check import Findings, check
+from .explain import Explained, explain
+from .logs import Run, read_log
 from .page import to_html
 from .reading import Record, read
 from .report import Report, report, to_json_report
-from .runs import Run
 
 __all__ = [
     "Difference",
     "Explained",
-    "Log",
+    "Findings",
     "Record",
     "Report",
     "Run",
     "backtest",
+    "check",
     "explain",
     "read",
     "read_log",

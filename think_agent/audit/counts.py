@@ -12,7 +12,7 @@ more often says nothing, because hard tasks make a model think more.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..evaluation.intervals import wilson
 from ..evaluation.tables import Section
@@ -21,10 +21,9 @@ from ..outcome import pluralize
 from ..policies.repeats import Repeats
 from ..think import should_continue
 from ..turn import Turn
-from .imports import Log
+from .logs import Run
 from .page import rendered
 from .report import fits
-from .runs import Run
 
 REMARK = (
     "share and its 95 % interval; a thought is a claim, not a cause; calls of one run are not "
@@ -39,9 +38,8 @@ ROWS = {
     "after done": "actions after a thought that said 'done'",
     "promise": "turns that ended without a call after a thought that said 'more to do'",
     "repeat": "actions repeated, with the same result",
-    "failed": "actions that failed: the log says so, or the result begins with 'error'",
+    "failed": "actions that failed: the result begins with 'error'",
 }
-UNREAD = "what could not be read"
 
 
 def tools_of(runs: Iterable[Run]) -> set[str]:
@@ -108,31 +106,24 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     yield "promise", signal is True and ends_in_words
 
 
-def table(log: Log, guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
+def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
     """The counts with their intervals, for all runs and for each value of the fact `by`."""
-    groups = {"all": log.runs}
-    for run in log.runs:
+    groups = {"all": list(runs)}
+    for run in runs:
         if by in run.facts:
             groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
 
-    columns = [["what", *count([], guarded), UNREAD]]  # of no runs: the names of the rows
-    for name, runs in groups.items():
-        shares = [_share(*share) for share in count(runs, guarded).values()]
-        unread = sum(len(run.unread) for run in runs)
-        columns.append([f"{name}: {len(runs)} runs", *shares, str(unread)])
-    columns[1][-1] = str(len(log.unread))  # of all, also lines that belong to no run
+    columns = [["what", *count([], guarded)]]  # of no runs: the names of the rows
+    for name, group in groups.items():
+        shares = [_share(*share) for share in count(group, guarded).values()]
+        columns.append([f"{name}: {len(group)} runs", *shares])
     rows = list(zip(*columns, strict=True))
-    return Section(pluralize(len(log.runs), "run"), REMARK, rows)
+    return Section(pluralize(len(runs), "run"), REMARK, rows)
 
 
-def to_html(table: Section, unread: Sequence[str]) -> str:
-    """A page of the table, and of what could not be read."""
-    return rendered(
-        "tables.html.j2",
-        title="Audit of runs",
-        tables=[table],
-        unread=unread,
-    )
+def to_html(table: Section, origin: Mapping[str, str]) -> str:
+    """A page of the table. `origin`: where it comes from, by name."""
+    return rendered("tables.html.j2", title="Audit of runs", about=origin, tables=[table])
 
 
 def _share(part: int, whole: int) -> str:

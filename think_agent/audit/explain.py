@@ -5,10 +5,9 @@ functions look at, the plan differs from the record, and `remark` says so.
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
 
 from ..agent import Agent
 from ..loop import (
@@ -23,17 +22,7 @@ from ..loop import (
     Step,
     next_step,
 )
-from ..messages import (
-    Assistant,
-    Checked,
-    Ended,
-    Message,
-    Paused,
-    Started,
-    ToolResult,
-    User,
-    Verdict,
-)
+from ..messages import Assistant, Message, Started, User
 from ..outcome import pluralize
 from ..policies.doubt import Doubts
 from ..text import shorten
@@ -41,10 +30,13 @@ from ..think import bare
 from ..tools import signature
 from ..turn import Turn
 from . import words
+from .planned import Recorded, differs, is_request, recorded_steps
 
 LATEST = 12  # messages, of which a step shows what the model was told
 ANOTHER = "as recorded; now another step is planned: settings, or the world, have changed since"
 BY_A_POLICY = "as recorded: a policy of the agent changed it"
+NOT_PLANNED = "recorded when the person said something else: nothing more was done for it"
+STOPPED = "started, and the run was stopped before it returned"
 
 
 @dataclass
@@ -54,7 +46,7 @@ class Explained:
     `turn`: the number of its turn. `facts`: what the transcript said by then, by name. `planned`:
     who planned which step, and what that is for: `next_step`, then each policy that changed it.
     `passed`: the policies that left it as it was. `came`: what followed. `remark`: how what
-    followed differs from the plan; empty if it does not.
+    followed differs from the plan; empty if it does not. `is_odd`: it should not differ.
     """
 
     turn: int
@@ -63,6 +55,14 @@ class Explained:
     passed: list[str]
     came: list[str]
     remark: str = ""
+    is_odd: bool = False
+
+    @property
+    def title(self) -> str:
+        """The step in a line: what was planned, or, if something else followed, that."""
+        if self.remark and self.came:
+            return self.came[0]
+        return self.planned[-1][1]
 
 
 def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explained]:
@@ -70,54 +70,47 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
     the last one is what this agent would do next. Without an agent, only `next_step` plans.
     """
     policies = agent.policies() if agent else []
-    return [_explained(turn, policies, came) for _, turn, came in _planned_steps(transcript)]
-
-
-class Difference(NamedTuple):
-    """Where a policy would have stepped in: in which run, and before which of its messages, both
-    counted from 0. `step`: what it would have done.
-    """
-
-    run: int
-    place: int
-    step: Step
-
-
-def backtest(policy: Policy, runs: Iterable[Iterable[Message]]) -> list[Difference]:
-    """Where `policy` would have stepped in, in runs of yesterday; no model and no tool is asked.
-
-    Only the first difference of a turn is sure: after it, the run might have gone another way.
-    """
-    found: list[Difference] = []
-    for number, messages in enumerate(runs):
-        for place, turn, came in _planned_steps(messages):
-            planned = next_step(turn)
-            changed = policy(planned, turn)
-            was_done = came and _fits(changed, came[-1])  # then, too
-            if changed != planned and not was_done:
-                found.append(Difference(number, place, changed))
+    found: list[Explained] = []
+    for step in recorded_steps(transcript):
+        if step.turn.last is None or (step.messages and is_request(step.messages[0])):
+            continue
+        if step.messages or not step.turn.ended:
+            found.append(_explained(step, policies))
     return found
 
 
-def _explained(turn: Turn, policies: list[Policy], came: Sequence[Message]) -> Explained:
-    """What comes after `turn`, and why."""
-    step = next_step(turn)
-    planned = [("next_step", _in_words(step), _reason(step, turn))]
+def _explained(step: Recorded, policies: list[Policy]) -> Explained:
+    """A step, and why it was taken."""
+    turn = step.turn
+    planned = next_step(turn)
+    shown = [("next_step", in_words(planned), _reason(planned, turn))]
     passed = []
     for policy in policies:
-        changed = policy(step, turn)
-        text = _in_words(changed)
-        if changed == step and text == _in_words(step):  # seconds are shown, but not compared
+        changed = policy(planned, turn)
+        text = in_words(changed)
+        if changed == planned and text == in_words(planned):  # seconds are shown, not compared
             passed.append(policy.__name__)
         else:
-            planned.append((policy.__name__, text, _purpose(policy)))
-        step = changed  # also if it is equal: what policies have found out is not compared
-    lines = [line for message in came for line in words.lines(message)]
+            shown.append((policy.__name__, text, _purpose(policy)))
+        planned = changed  # also if it is equal: what policies have found out is not compared
+    came = [line for message in step.messages for line in words.lines(message)]
+    is_other = differs(planned, step)
     remark = ""
-    if came and not _fits(step, came[-1]):
+    if step.is_opening:
+        remark = NOT_PLANNED
+    elif is_other:
         remark = ANOTHER if policies else BY_A_POLICY
-    facts = list(_facts(turn))
-    return Explained(len(turn.history.starts), facts, planned, passed, lines, remark)
+    elif step.messages and isinstance(step.messages[-1], Started):
+        remark = STOPPED
+    return Explained(
+        turn=len(turn.history.starts),
+        facts=list(_facts(turn)),
+        planned=shown,
+        passed=passed,
+        came=came,
+        remark=remark,
+        is_odd=is_other and bool(policies),
+    )
 
 
 def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
@@ -170,7 +163,7 @@ def _purpose(policy: Policy) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
-def _in_words(step: Step) -> str:
+def in_words(step: Step) -> str:
     """The text for a planned step."""
     match step:
         case CallModel(choice, say, bounds):
@@ -199,56 +192,3 @@ def _bounds_in_words(bounds: Bounds) -> str:
     if bounds.output_schema is not None:
         text += ", in the form of the answer"
     return text
-
-
-def _planned_steps(
-    transcript: Iterable[Message],
-) -> Iterator[tuple[int, Turn, list[Message]]]:
-    """Each step that can be planned: the place of its first message, the Turn before it, and what
-    came of it, without a start, and without what a person asked.
-    """
-    turn = Turn()
-    place = 0
-    for recorded in _by_step(transcript):
-        came: list[Message] = []
-        for message in recorded:
-            if not isinstance(message, Started) and not is_request(message):
-                came.append(message)
-        # Nothing is planned before a request, or for a turn that is over.
-        if turn.last and (came or not turn.ended):
-            yield place, turn, came
-        for message in recorded:
-            turn.add(message)
-        place += len(recorded)
-
-
-def _by_step(transcript: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages of a transcript, step by step. A person's message is the last of its step."""
-    recorded: list[Message] = []
-    for message in transcript:
-        recorded.append(message)
-        if is_request(message) or not isinstance(message, User | Started):
-            yield recorded
-            recorded = []
-    yield recorded  # the run may have stopped in the middle of a step
-
-
-def is_request(entry: object) -> bool:
-    """Is this a message of a person, which begins a turn?"""
-    return isinstance(entry, User) and entry.kind == "person"
-
-
-def _fits(step: Step, message: Message) -> bool:
-    """Does this message fit the step, as far as that can be known?"""
-    match step, message:
-        case (
-            (CallModel(tool_choice=planned), Assistant(tool_choice=found))
-            | (Refuse(code=planned), ToolResult(refused=found))
-            | (Done(exit=planned), Ended(exit=found))
-        ):
-            return planned == found
-        case (CallTool(), ToolResult(refused="")) | (Check(), Checked()) | (AskHuman(), Verdict()):
-            return True
-        case Done(exit="needs_human"), Paused() | Verdict():
-            return True
-    return False

@@ -6,22 +6,83 @@ Rule 2: the content security policy of the page allows its own style sheet, and 
         request.
 Rule 3: what is shown by place or color is also said in words, for screen readers and for paper.
 Rule 4: the story comes first: one line for each decision. One click opens what led to it.
+Rule 5: a template prints values and decides nothing by their words. What they are is decided here.
 
-The look is in page.css, the structure in the templates. This module prepares what they show.
+The look is in page.css, the structure in the templates.
 """
 
 import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..messages import to_json
 from ..outcome import pluralize
 from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
+from .explain import Explained
 from .report import Call, Note, Report, Step, Turn
+
+LONGEST_TITLE = 120  # characters; a longer request is also shown whole
+SCRIPTED = ("offline:", "scripted:")
+# Colors, by code. What has no color is neither good nor bad news: a denial is done, too.
+STATUS_TONES = {"done": "", "not run": "aside", "waits": "aside"}
+EXIT_TONES = {"signal": "good", "silence": "aside", "needs_human": "aside", None: "aside"}
+BAD = "bad"  # any other
+
+
+class Chip(NamedTuple):
+    """What was decided, in a word or two, and its color."""
+
+    text: str
+    tone: str
+
+
+class Screen(NamedTuple):
+    """One step of the second view, which shows one a screen. `number` is counted from 1."""
+
+    number: int
+    name: str
+    shown: Explained
+    begins_turn: bool
+
+
+def to_html(report: Report, *, at_steps: bool = False) -> str:
+    """The page of a run. It opens on the story or, with `at_steps`, on its first step."""
+    return rendered(
+        "run.html.j2",
+        report=report,
+        about=about(report),
+        screens=list(screens(report)),
+        at_steps=at_steps,
+    )
+
+
+def about(report: Report) -> str:
+    """What the page is of, on a line: the models, the run and its date."""
+    models: list[str] = report.figures["models"]
+    header = report.header
+    facts = [", ".join(models)]
+    if models and all(model.startswith(SCRIPTED) for model in models):
+        facts.append("scripted: no language model was at work")
+    if "id" in header:
+        facts.append(f"run {str(header['id'])[:8]}")
+    if "created" in header:
+        facts.append(f"begun {str(header['created'])[:19].replace('T', ' ')} UTC")
+    return words.joined(*facts)
+
+
+def title(turn: Turn) -> str:
+    """The request of a turn, on a line or two."""
+    text = turn.request.text if turn.request else ""
+    return shorten(text, LONGEST_TITLE) or "(no request)"
+
+
+def is_cut(turn: Turn) -> bool:
+    """Is the title of the turn only a part of its request?"""
+    return turn.request is not None and title(turn) != turn.request.text
 
 
 def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
@@ -36,31 +97,119 @@ def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
         yield chapter
 
 
-def verdict(call: Call) -> str:
-    """What became of a decision, in a word: `✓ approve`, or `✗ refused, not run: approve`."""
-    status = words.STATUS[call.status]
-    if not call.verb:
-        return status
+def steps(entries: list[Step | Note]) -> list[Step]:
+    """The entries that are steps."""
+    return [entry for entry in entries if isinstance(entry, Step)]
+
+
+def notes(entries: list[Step | Note], *kinds: str) -> list[Note]:
+    """The entries that are notes of these kinds."""
+    return [entry for entry in entries if isinstance(entry, Note) and entry.kind in kinds]
+
+
+def alarms(turn: Turn) -> list[tuple[Step, Call, Note]]:
+    """What is alarming about a call of the turn, with its place."""
+    return [
+        (step, call, event)
+        for step in steps(turn.entries)
+        for call in step.calls
+        for event in call.events
+        if event.kind == "alarm"
+    ]
+
+
+def chip(call: Call) -> Chip:
+    """What became of a decision: `approve`, `✗ refused, not run: approve`, `done`."""
+    tone = STATUS_TONES.get(call.status, BAD)
     if call.status == "done":
-        return f"✓ {call.verb}"
-    return f"{status}: {call.verb}"
+        return Chip(call.verb or "done", tone)
+    text = words.STATUS[call.status]
+    if call.verb:
+        text = f"{text}: {call.verb}"
+    return Chip(text, tone)
 
 
-def about(call: Call) -> str:
+def status(call: Call) -> Chip:
+    """What happened to a call, as the console says it."""
+    return Chip(words.STATUS[call.status], STATUS_TONES.get(call.status, BAD))
+
+
+def what(call: Call) -> str:
     """What a decision is about: its arguments without the verb, on one line."""
     if not call.arguments:
         return ""
     return words.brief(call.arguments, [call.verb])
 
 
-def to_html(report: Report) -> str:
-    """The page of a run."""
-    return rendered("run.html.j2", report=report)
+def has_history(call: Call) -> bool:
+    """Is there more to tell of a call than its result?"""
+    if len(call.events) > 1 or call.status == "refused":
+        return True
+    return any(event.is_warning for event in call.events)
+
+
+def tone(turn: Turn) -> str:
+    """The color of the headline of a turn. With an alarm in it, it is no good news."""
+    if alarms(turn):
+        return ""
+    return exit_tone(turn.exit)
+
+
+def exit_tone(exit: str | None) -> str:
+    """The color of an exit."""
+    return EXIT_TONES.get(exit, BAD)
+
+
+# The second view: one step a screen. It works without a script: each step has a radio button, so a
+# browser gives it the arrow keys, and the style sheet shows the step of the chosen one.
+
+
+def screens(report: Report) -> Iterator[Screen]:
+    """The steps of the second view."""
+    turn = 0
+    for number, shown in enumerate(report.steps, 1):
+        name = f"Step {number} of {len(report.steps)}: {shown.title}"
+        yield Screen(number, name, shown, shown.turn != turn)
+        turn = shown.turn
+
+
+def screen_style(screens: list[Screen], at_steps: bool) -> str:
+    """The style by which one screen, or the story, is shown. The chosen radio button decides. While
+    none is chosen, the target of the link decides (`page.html#at-7`). Without a target it is the
+    first step, if the page opens `at_steps`, else the story.
+    """
+    chosen = "body:has(.stepper input:checked)"
+    none_chosen = "body:not(:has(.stepper input:checked))"
+    no_target = f"{none_chosen}:not(:has(:target))"
+    story = ":is(nav, .turn, .look, .checked, footer)"
+    shown = [f"{none_chosen}:has(#at-{one.number}:target) #screen-{one.number}" for one in screens]
+    shown += [f"body:has(#at-{one.number}:checked) #screen-{one.number}" for one in screens]
+    hidden = [
+        f"{chosen}:not(:has(#at-0:checked)) {story}",
+        f"{none_chosen}:has(.stepper input:target):not(:has(#at-0:target)) {story}",
+    ]
+    current = [
+        ".stepper label:has(:checked)",
+        ".stepper:not(:has(:checked)) label:has(:target)",
+        f"{no_target} .stepper label.opening",
+    ]
+    if at_steps:
+        shown.append(f"{no_target} #screen-1")
+        hidden.append(f"{no_target} {story}")
+    return (
+        "@supports selector(:has(*)) { @media screen { .screen { display: none; }\n"
+        f"{', '.join(shown)} {{ display: block; }}\n"
+        f"{', '.join(hidden)} {{ display: none; }}\n"
+        f"{', '.join(current)} {{ background: var(--ink); color: var(--paper); }} }} }}"
+    )
+
+
+# From values to a page.
 
 
 def rendered(file: str, **shown: Any) -> str:
     """The page that a template makes of these values."""
-    page: str = _templates().get_template(file).render(words=words, pluralize=pluralize, **shown)
+    page: str = _templates().get_template(file).render(words=words, **shown)
     return page.lstrip()
 
 
@@ -75,13 +224,24 @@ def _templates() -> Any:
         undefined=StrictUndefined,
     )
     templates.filters |= {
-        "about": about,
+        "alarms": alarms,
         "chapters": chapters,
+        "chip": chip,
+        "exit_tone": exit_tone,
+        "has_history": has_history,
+        "is_cut": is_cut,
         "json": _json,
         "json_value": json_value,
+        "notes": notes,
+        "pluralize": pluralize,
         "raw": to_json,
+        "screen_style": screen_style,
         "shorten": shorten,
-        "verdict": verdict,
+        "status": status,
+        "steps": steps,
+        "title_of": title,
+        "tone": tone,
+        "what": what,
     }
     return templates
 

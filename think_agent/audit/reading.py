@@ -5,6 +5,7 @@ Rule 1: everything that can be read is shown, because an audit is made when some
         (transcript.py, which resumes runs, is strict.)
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +29,19 @@ Entry = Message | Unreadable
 
 
 class Record(NamedTuple):
-    """The content of a file: its header, its entries, and warnings about the file."""
+    """The content of a file: its header, its entries, and warnings about the file.
+
+    `lines` are the numbers of the lines of the entries. `headers`: each header, with the place in
+    `entries` from which on it holds; `header` is all of them as one. `digest` is the SHA-256 of the
+    file, by which a copy can be told from it. All three are empty for messages in memory.
+    """
 
     header: Json
     entries: tuple[Entry, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
+    headers: tuple[tuple[int, Json], ...] = ()
+    digest: str = ""
 
     @property
     def messages(self) -> list[Message]:
@@ -45,29 +54,34 @@ def read(path: str | Path) -> Record:
     line of it can be read.
     """
     try:
-        lines = Path(path).read_bytes().split(b"\n")
+        data = Path(path).read_bytes()
     except OSError as error:
         raise TranscriptError(f"{path}: {error.strerror}; choose another file") from error
     header: Json = {}
+    headers: list[tuple[int, Json]] = []
     entries: list[Entry] = []
-    for number, line in enumerate(lines, 1):
+    numbers: list[int] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
             found: Json = json.loads(line)
             if found["type"] == "transcript":
                 header |= found  # a later one says what has changed
-            else:
-                entries.append(from_json(found))
+                headers.append((len(entries), found))
+                continue
+            entries.append(from_json(found))
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raw = line.decode(errors="backslashreplace")
             entries.append(Unreadable(number, raw, str(error)))
+        numbers.append(number)
 
     version = header.get("version", "unknown")
     warnings: tuple[str, ...] = ()
     if version != VERSION:
         warnings = (f"The file is of version {version}; this reads version {VERSION}.",)
-    record = Record(header, tuple(entries), warnings)
+    digest = hashlib.sha256(data).hexdigest()
+    record = Record(header, tuple(entries), warnings, tuple(numbers), tuple(headers), digest)
     if not header and not record.messages:
         raise TranscriptError(f"{path}: no line of it is a message; choose the transcript of a run")
     return record

@@ -14,7 +14,7 @@ step only the times of its messages.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
@@ -46,8 +46,10 @@ from ..turn import Action
 from ..turn import Turn as Reading
 from ..wire.json_reading import json_value
 from . import words
+from .check import Finding, Findings
 from .contradictions import Contradictions
-from .explain import Explained, is_request
+from .explain import Explained
+from .planned import is_request
 from .reading import Entry, Unreadable
 from .redaction import Redaction
 
@@ -140,9 +142,33 @@ class Turn:
 
 
 @dataclass
+class Found:
+    """A finding of `check`: where it is in the file, in which step (None: before the first), and
+    what it is.
+    """
+
+    where: str
+    step: int | None
+    text: str
+
+
+@dataclass
+class CheckedRecord:
+    """What `check` found, in two kinds (`check.py`). `steps`: how many steps were planned again;
+    None without an agent.
+    """
+
+    impossible: list[Found]
+    otherwise: list[Found]
+    steps: int | None
+
+
+@dataclass
 class Report:
     """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file;
-    `steps`: why the loop took each step, if that was asked for.
+    `steps`: why the loop took each step, and `checked`: what is wrong with the record, each if it
+    was asked for. `origin`: where the report comes from, by name: the file and its digest, the
+    command, the date.
     """
 
     header: Json
@@ -150,6 +176,8 @@ class Report:
     problems: list[str]
     turns: list[Turn]
     steps: list[Explained]
+    checked: CheckedRecord | None = None
+    origin: dict[str, str] = field(default_factory=dict)
 
     @property
     def warnings(self) -> Iterator[tuple[int | None, str]]:
@@ -180,13 +208,16 @@ def report(
     redact: Iterable[str] = (),
     guarded: Sequence[str] = ("*",),
     explained: Iterable[Explained] = (),
+    findings: Findings | None = None,
+    origin: Mapping[str, str] | None = None,
 ) -> Report:
     """The report of a transcript: `report(outcome.transcript)`, or of the entries
     that `audit.read` found in a file.
 
     `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of tools whose calls
     are decisions (`"book_*"`), if neither starts nor the header say which tools only read.
-    `explained`: each step, as `explain(agent, transcript)` found it.
+    `explained`: each step, as `explain(agent, transcript)` found it. `findings`: what
+    `check(record, agent)` found. `origin`: see Report.
     """
     header = header or {}
     if any(isinstance(entry, Started) for entry in entries):
@@ -197,9 +228,11 @@ def report(
     builder.end()
 
     redaction = Redaction(redact, entries)
-    made: Report = redaction.hide(
-        Report(header, builder.figures(), [], builder.turns, list(explained))
-    )
+    whole = Report(header, builder.figures(), [], builder.turns, list(explained))
+    whole.origin = dict(origin or {})
+    if findings:
+        whole.checked = builder.checked(findings)
+    made: Report = redaction.hide(whole)
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -219,9 +252,11 @@ class _Builder:
         self._sources: dict[str, Note] = {}  # by a result's number: its call, its step
         self._thoughts = 0  # how many there were
         self._open: list[Call] = []  # no result yet
+        self._step_of: list[int] = []  # of each entry; 0 before the first
 
     def add(self, entry: Entry) -> None:
         """Add the next entry to its turn, step and call."""
+        self._step_of.append(len(self._speakers) + isinstance(entry, Assistant))
         self._begin(entry)
         if isinstance(entry, Answer):
             for call in self._open:
@@ -381,11 +416,15 @@ class _Builder:
     def _leave_open(self) -> None:
         """These calls have no result. One may wait for a person; the others will get none."""
         paused = self._reading.paused
+        waiting = None
+        if paused and paused.call_id:  # the next call; another one may have the same id
+            waiting = next((call for call in self._open if call.call.id == paused.call_id), None)
         for call in self._open:
             self._stand(call)
             self._leave(call)
-            if paused and call.call.id == paused.call_id:
+            if call is waiting:
                 call.status = "waits"
+                call.decision = True  # a person has to make it
             elif call.status == "not run" and call.call.name != THINK_NAME:
                 call.events.append(Note(f"{call.call.name}: not run.", kind="warning"))
         self._open = []
@@ -418,6 +457,18 @@ class _Builder:
         turn.cause = words.cause(reading.reply)
         turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions
+
+    def checked(self, findings: Findings) -> CheckedRecord:
+        """The findings, each with its step."""
+        return CheckedRecord(
+            [self._found(finding) for finding in findings.impossible],
+            [self._found(finding) for finding in findings.otherwise],
+            findings.steps,
+        )
+
+    def _found(self, finding: Finding) -> Found:
+        step = self._step_of[finding.place] or None
+        return Found(finding.where, step, finding.text)
 
     def figures(self) -> Json:
         """The counts over all turns."""

@@ -21,7 +21,7 @@ from ..messages import (
     User,
     Verdict,
 )
-from ..outcome import describe_run
+from ..outcome import describe_run, pluralize
 from ..text import json_text, shorten
 from ..think import is_remark, should_continue, thought
 from ..tools import signature
@@ -205,7 +205,7 @@ def brief(data: object, known: Collection[object] = ()) -> str:
 
 def _fact(name: str, value: object, known: Collection[object]) -> str:
     if isinstance(value, bool):  # not looked up in `known`, where 1 equals True
-        return name if value else f"{name}: no"
+        return f"{name}: {'yes' if value else 'no'}"
     if value in (None, "", [], {}) or value in known:
         return ""
     if isinstance(value, str):
@@ -266,3 +266,18 @@ def cause(reply: Assistant | None) -> str:
 def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
     return joined(ended(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds))
+
+
+def can_be_true(complaints: int) -> str:
+    """What the rules say about a record, by the number of their complaints."""
+    if not complaints:
+        return "the record can be true: no message in it breaks a rule of every run"
+    return f"the record cannot be true: {pluralize(complaints, 'message')} that no run writes"
+
+
+def would_do_otherwise(differences: int, steps: int) -> str:
+    """What the plans of today say, by the number of steps that are planned otherwise."""
+    planned = f"{pluralize(steps, 'step')} planned again"
+    if not differences:
+        return f"{planned}: this agent would do the same today"
+    return f"{planned}: today this agent would do otherwise in {pluralize(differences, 'place')}"

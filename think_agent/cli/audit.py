@@ -1,24 +1,28 @@
-"""`think-agent audit`: shows a run as text, JSON or one HTML page, and counts the runs of another
-program.
+"""`think-agent audit`: shows a run as text, JSON or one HTML page, checks whether its record can be
+true, and counts the runs of another program.
 
 Rule 1: text, page and JSON show one Report, and nothing else. The text has the look of a run in the
         terminal.
 Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` hides fields in
         every form.
-Rule 3: a log is read whole; if not, the exit code says so.
+Rule 3: the log of another program is read whole, or not at all.
 """
 
+import hashlib
+from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 from typing import Any
 
 import click
+from click import Context
 from rich.console import Console
 
+from ..agent import Agent
 from ..audit import (
-    Log,
     Record,
     Report,
+    check,
     counts,
     explain,
     read,
@@ -28,20 +32,22 @@ from ..audit import (
     to_json_report,
     words,
 )
-from ..audit.report import Note, Step, fits
+from ..audit.logs import Run
+from ..audit.report import CheckedRecord, Note, Step, fits
 from ..errors import TranscriptError
 from ..evaluation import tables
 from ..messages import Json
 from .console import RunView
-from .options import Command, Group, new_file, old_file, output_option, several
+from .demo import demo_module
+from .options import Command, Group, new_file, old_file, origin_of, output_option, several
+from .own_agent import load_agent
 from .screen import Screen, say, write_block
 from .why import explained
 
 EXIT_CODES = (
-    "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, but "
-    "something in the log could not be read"
+    "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, and "
+    "--check found that the record cannot be true"
 )
-MOST_PLACES = 10  # that could not be read, on the screen
 log_option = Group("runs of other programs")
 
 
@@ -61,7 +67,11 @@ def show(made: Report, console: Console) -> None:
     if "id" in made.header:
         run = f"run {made.header['id']}"
     view.print(words.joined("Audit", run, *made.figures["models"]))
+    for name, value in made.origin.items():
+        view.print(f"{name}: {value}", "dim")
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
+    if made.checked:
+        _show_checked(view, made.checked)
     for text in made.problems:
         view.line("warning", text)
     for number, turn in enumerate(made.turns, 1):
@@ -74,6 +84,17 @@ def show(made: Report, console: Console) -> None:
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
     for mark, text in explained(made.steps):
         write_block(console, mark, "", text)
+
+
+def _show_checked(view: RunView, checked: CheckedRecord) -> None:
+    kind = "alarm" if checked.impossible else "met"
+    view.line(kind, words.can_be_true(len(checked.impossible)))
+    for found in checked.impossible:
+        view.line("alarm", f"{found.where}: {found.text}")
+    if checked.steps is not None:
+        view.line("notice", words.would_do_otherwise(len(checked.otherwise), checked.steps))
+    for found in checked.otherwise:
+        view.line("notice", f"{found.where}: {found.text}")
 
 
 def _show_entry(view: RunView, entry: Step | Note) -> None:
@@ -92,12 +113,20 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.argument("transcript", metavar="RUN.jsonl", type=old_file)
+@click.argument("transcript", metavar="RUN.jsonl", type=old_file, required=False)
 @output_option("--html", "PATH", "write one self-contained HTML page there", type=new_file)
 @output_option("--text", is_flag=True, help="print it as text (the default)")
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
 @output_option(
     "--steps", is_flag=True, help="say why the loop took each step, also on the page, one a screen"
+)
+@output_option(
+    "--check",
+    "FILE:AGENT",
+    "can the record be true, and would this agent do the same today? It runs the file, and calls "
+    "no tool. Of a run of the demo leave it out: --check RUN.jsonl",
+    is_flag=False,
+    flag_value="",
 )
 @output_option(
     "--redact",
@@ -120,41 +149,54 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
     type=several,
     default="",
 )
-def command(**options: Any) -> int:
+@click.pass_context
+def command(ctx: Context, /, **options: Any) -> int:
     """Show what a run did and why, or count the runs of another program. A run is shown as text, as
     JSON, or as one HTML page. Of another program's runs, it counts what stands behind what.
     """
-    path = options["transcript"]
+    path = _transcript(ctx, options)
+    options["origin"] = {"file": path.name, **origin_of(ctx)}
     try:
         record = read(path)
     except TranscriptError:  # it is a log of another program
         pass
     else:
-        _show_run(record, options)
-        return 0
+        return _show_run(record, options)
 
-    log = read_log(path, options["think"])
-    table = _table(log, options)
-    if len(log.runs) == 1:
-        run = log.runs[0]
-        _show_run(Record(run.header, tuple(run.messages), ()), options)
+    if options["check"] is not None:
+        raise click.UsageError(f"--check: {path} is no record of this kit")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    options["origin"]["sha256"] = digest
+    runs = read_log(path, options["think"])
+    table = _table(runs, options)
+    if len(runs) == 1:
+        _show_run(Record(runs[0].header, tuple(runs[0].messages), digest=digest), options)
         if not options["json"]:
             tables.show([table], Screen())
     else:
-        _show_table(log, options, table)
-    for place in log.unread[:MOST_PLACES]:
-        say(f"not read: {place}")
-    if len(log.unread) > MOST_PLACES:
-        say(f"not read: {len(log.unread) - MOST_PLACES} more")
-    if log.unread:
-        return 3
+        _show_table(runs, options, table)
     return 0
 
 
-def _show_run(record: Record, options: Json) -> None:
+def _transcript(ctx: Context, options: Json) -> Path:
+    """The file. (In `--check RUN.jsonl` it stands where an agent might stand.)"""
+    path: Path | None = options["transcript"]
+    if path is None and options["check"]:
+        path = old_file(options["check"])
+        options["check"] = ""
+    if path is None:
+        raise click.UsageError("Missing argument 'RUN.jsonl'.", ctx)
+    return path
+
+
+def _show_run(record: Record, options: Json) -> int:
     """Show one run in the chosen form."""
-    html = options["html"]
-    steps = explain(None, record.messages) if options["steps"] else ()
+    agent = None
+    findings = None
+    if options["check"] is not None:
+        agent = _agent_to_check(options["check"], record)
+        findings = check(record, agent)
+    steps = explain(agent, record.messages) if options["steps"] else ()
     made = report(
         record.entries,
         header=record.header,
@@ -162,23 +204,41 @@ def _show_run(record: Record, options: Json) -> None:
         redact=options["redact"],
         guarded=options["guarded"] or ["*"],
         explained=steps,
+        findings=findings,
+        origin={**options["origin"], "sha256": record.digest},
     )
+    html = options["html"]
     if html:
-        write_page(html, to_html(made))
+        write_page(html, to_html(made, at_steps=options["steps"]))
     if options["json"]:
         print(dumps(to_json_report(made)))
     elif options["text"] or not html:
         show(made, Screen())
+    if findings and findings.impossible:
+        return 3
+    return 0
+
+
+def _agent_to_check(named: str, record: Record) -> Agent:
+    """The agent whose plans a record is compared with; the demo's if none is named."""
+    if named:
+        return load_agent(named)
+    desk: Agent | None = demo_module("again").agent_of(record.header)
+    if desk is None:
+        raise click.UsageError(
+            "--check: this is no run of the demo; name its agent: --check my_agent.py:agent"
+        )
+    return desk
 
 
 # The runs of another program.
 
 
-def _table(log: Log, options: Json) -> tables.Section:
+def _table(runs: Sequence[Run], options: Json) -> tables.Section:
     """The table of counts. A pattern that fits nothing in the log is reported: `0 of 0` would say
     nothing. Raises UsageError.
     """
-    tools = sorted(counts.tools_of(log.runs))
+    tools = sorted(counts.tools_of(runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"
     patterns = options["guarded"]
     for pattern in patterns:
@@ -187,18 +247,18 @@ def _table(log: Log, options: Json) -> tables.Section:
     if patterns and not any(fits(tool, patterns) for tool in tools):
         raise click.UsageError(f"--guarded: {known}")
 
-    return counts.table(log, patterns)
+    return counts.table(runs, patterns)
 
 
-def _show_table(log: Log, options: Json, table: tables.Section) -> None:
+def _show_table(runs: Sequence[Run], options: Json, table: tables.Section) -> None:
     if options["redact"]:
-        raise click.UsageError(f"--redact: of {len(log.runs)} runs there is only the table")
+        raise click.UsageError(f"--redact: of {len(runs)} runs there is only the table")
     html = options["html"]
     if html:
-        write_page(html, counts.to_html(table, log.unread))
+        write_page(html, counts.to_html(table, options["origin"]))
     if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
-        print(dumps({"counts": counted, "unread": log.unread}))
+        print(dumps({"counts": counted}))
     elif not html:
         tables.show([table], Screen())

@@ -28,6 +28,7 @@ from .options import (
     file_option,
     new_file,
     old_file,
+    origin_of,
     positive,
     prices_of,
     several,
@@ -48,7 +49,9 @@ run_option = Group("runs")
 @click.argument("cases", type=old_file)
 @arm_option("--provider", "P[:MODEL],...", "models; offline:NAME is a script", default="ollama")
 @arm_option("--force", "F,...", "never, first, always", default="first")
-@arm_option("--think", "T,...", "on; brief: 25 words; minimal: no signal; none", default="on")
+@arm_option(
+    "--think", "T,...", "on; cannot: and says if not; brief; minimal: no signal; none", default="on"
+)
 @arm_option(
     "--cover", "C,...", "gate, carry, none: what a guarded call stands behind", default="gate"
 )
@@ -116,7 +119,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     report = evaluation.report(prices)
     tables.show(report, Screen())
     if html:
-        write_page(html, to_html(evaluation.found(), report))
+        write_page(html, to_html(evaluation.found(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):

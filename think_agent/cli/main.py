@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import warnings
-from pathlib import Path
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -19,6 +18,7 @@ from click.exceptions import NoArgsIsHelpError
 from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
+from .demo import demo_module
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
@@ -34,7 +34,6 @@ COMMANDS = {  # each with the module that has it as `command`, and the first sen
     "gate": ("gate", "Stand between an agent and an MCP server."),
     "probe": ("probe", "Ask an endpoint what it really does."),
 }
-CLONE = Path(__file__).parents[2]  # if this is one
 
 
 class Commands(click.Group):
@@ -44,7 +43,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name == "demo":
-            return _demo()
+            desk: click.Command = demo_module("__main__").refund
+            return desk
         module, _ = COMMANDS[cmd_name]
         command: click.Command = importlib.import_module(f".{module}", __package__).command
         return command
@@ -52,18 +52,6 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-def _demo() -> click.Command:
-    """The refund desk: of the clone, or else the copy that the wheel has (pyproject.toml). An
-    editable installation has that copy, too, but it is as old as the installation.
-    """
-    package = "think_agent_demos"
-    if (CLONE / "demos" / "refund").is_dir():
-        package = "demos"
-    module = importlib.import_module(f"{package}.refund.__main__")
-    command: click.Command = module.refund
-    return command
 
 
 @click.group(cls=Commands, commands={name: click.Command(name) for name in COMMANDS})

@@ -14,9 +14,11 @@ flags of the model and of its limits are in `choosing.py`.
 """
 
 import os
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from click import Context, ParameterSource
 from click.decorators import FC
 from pydantic import ConfigDict, TypeAdapter
 
+from .. import __version__
 from ..policies import Price
 from ..providers.address import shown_address
 from . import names
@@ -33,6 +36,7 @@ from .screen import say
 PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
+WORDS = "think_agent.words"  # there, too: what was typed
 
 whole = click.IntRange(1)
 whole.name = "whole number"  # as an error calls it
@@ -126,6 +130,7 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = [*args]
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -147,6 +152,21 @@ class Command(click.Command):
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
         for model, price in prices_of(ctx).items():
             yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
+
+
+def typed_command(ctx: Context) -> str:
+    """What was typed, to be shown: without a key that the address of a server may hold."""
+    line = f"{ctx.command_path} {shlex.join(ctx.meta[WORDS])}"
+    address = ctx.params.get("base_url")
+    if address:
+        line = line.replace(address, shown_address(address))
+    return line
+
+
+def origin_of(ctx: Context) -> dict[str, str]:
+    """What a page says of itself: by which command it was made, and when."""
+    when = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
+    return {"command": typed_command(ctx), "made": f"{when} UTC, by think-agent {__version__}"}
 
 
 def source(ctx: Context, name: str) -> str:

@@ -21,6 +21,7 @@ from click import Context, ParameterSource
 from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..mistakes import place_of
+from ..testing.scripted import ScriptedModel
 from .choosing import ModelCommand, chosen_model, model_flags, model_option
 from .conversation import chat
 from .options import config_flags, flags
@@ -50,6 +51,22 @@ def command(ctx: Context, /, agent: str, **_: object) -> None:
         kind = type(found).__name__
         raise click.UsageError(f"{agent} is a {kind}; name an Agent, or a function that makes one")
     chat(found)
+
+
+def load_agent(text: str) -> Agent:
+    """The agent that `FILE:AGENT` names, to be asked for plans alone: a function that takes a model
+    gets one that has no reply. Raises UsageError or ClickException.
+    """
+    path, name = _read_name(text)
+    found: Any = _named(path, name)
+    if callable(found):
+        models = [ScriptedModel([])] if inspect.signature(found).parameters else []
+        with _one_line(path):
+            found = found(*models)
+    if isinstance(found, Agent):
+        return found
+    kind = type(found).__name__
+    raise click.UsageError(f"{text} is a {kind}; name an Agent, or a function that makes one")
 
 
 def _read_name(text: str) -> tuple[Path, str]:

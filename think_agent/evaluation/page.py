@@ -2,14 +2,20 @@
 
 Rule 1: a dot of the picture is a share of the report, with the text of its cell beside it.
 Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
+Rule 3: the page says at its top which models ran, when, on how much, and by which command. A page
+        that is found again in a year must still say what it is of.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from ..audit.page import rendered
-from .scores import Results, Score, Share, named
+from ..outcome import pluralize
+from .scores import Result, Results, Score, Share, named
 from .tables import Section
+
+T = TypeVar("T")
 
 
 class Mark(NamedTuple):
@@ -27,17 +33,74 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(results: Results, report: list[Section]) -> str:
-    """The page of these results; `report` is the report of them."""
-    *tables, sentences = report
+def to_html(
+    results: Results, report: list[Section], origin: Mapping[str, str] | None = None
+) -> str:
+    """The page of these results. `report` is the report of them, `origin` says by which command
+    the page was made, and when.
+    """
+    decisions, how, in_one_cell, *others, sentences = report
+    by_kind = Section(in_one_cell.name, in_one_cell.remark, kinds(results))
     return rendered(
         "tables.html.j2",
         title="Evaluation",
+        about=about(results) | dict(origin or {}),
         panels=panels(results),
         sentences=sentences.remark.splitlines(),
-        tables=tables,
-        unread=[],
+        tables=[decisions, how, by_kind, *others],
     )
+
+
+def about(results: Results) -> dict[str, str]:
+    """What ran (without the floors), by name: models, size, time and version (rule 3)."""
+    ran = [result for own in results.values() for result in own if not result.setting.is_floor]
+    if not ran:
+        return {}
+    settings = _once(result.setting for result in ran)
+    models = ", ".join(_once(setting.provider for setting in settings))
+    if all(setting.is_scripted for setting in settings):
+        models += " (scripted: no language model)"
+    served = sorted({model for result in ran for model in result.served})
+    cases = _once(result.case for result in ran)
+    size = [
+        pluralize(len(settings), "setting"),
+        pluralize(len(cases), "case"),
+        pluralize(len(ran), "run"),
+    ]
+    times = sorted(_minute(result) for result in ran)
+    return {
+        "models": models,
+        "answered as": ", ".join(served) or "(unknown)",
+        "size": ", ".join(size),
+        "run": f"{' to '.join(_once([times[0], times[-1]]))} UTC",
+        "by": f"think-agent {', '.join(_once(result.kit for result in ran))}",
+    }
+
+
+def _once(values: Iterable[T]) -> list[T]:
+    """The values, each once, in order."""
+    return list(dict.fromkeys(values))
+
+
+def _minute(result: Result) -> str:
+    return result.at[:16].replace("T", " ")
+
+
+def kinds(results: Results) -> list[list[str]]:
+    """How many are right of each kind of case: a row for each kind, a column for each setting. (The
+    report has them in one cell, for a terminal.)
+    """
+    names = named(results)
+    columns = []
+    for own in results.values():
+        ran = Score(own).ran
+        runs = Counter(result.kind for result in ran)
+        right = Counter(result.kind for result in ran if result.right)
+        columns.append({kind: f"{right[kind]}/{runs[kind]}" for kind in runs})
+    rows = [["kind", *(names[setting] for setting in results)]]
+    for kind in sorted({kind for column in columns for kind in column}):
+        rows.append([kind, *(column.get(kind, "-") for column in columns)])
+    return rows
 
 
 def panels(results: Results) -> Iterator[Panel]:

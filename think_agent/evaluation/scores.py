@@ -33,8 +33,9 @@ End = Literal["timely", "late", "unsaid", "false"]
 class Setting:
     """One way to run the cases.
 
-    - `think`: the think tool with the exit signal (`"on"`), also for notes of at most 25 words
-      (`"brief"`), without the signal (`"minimal"`), or none.
+    - `think`: the think tool with the exit signal (`"on"`), whose signal may also say that it
+      cannot be done (`"cannot"`), for notes of at most 25 words (`"brief"`), without the signal
+      (`"minimal"`), or none.
     - `cover`: how a guarded tool is protected from a call without a thought.
     - `done_when`: whether the suite's checks run before a run may end.
     - `advice`: whether the suite's advice on thinking follows the task. It says where to think;
@@ -51,7 +52,7 @@ class Setting:
     provider: str
     dialect: Literal["default", "native", "json", "react", "auto"] = "default"
     force: Forcing = "first"
-    think: Literal["on", "brief", "minimal", "none"] = "on"
+    think: Literal["on", "cannot", "brief", "minimal", "none"] = "on"
     cover: Literal["gate", "carry", "none"] = "gate"
     silence: Literal["confirm", "ask", "accept"] = "confirm"
     done_when: Switch = "off"

@@ -32,6 +32,7 @@ from ..errors import AuthError, BadRequest, FileError, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
 from ..mistakes import place_of
 from ..model import Model
+from ..policies.cannot import THINK_CANNOT
 from ..received import honored
 from ..testing.scripted import Script
 from ..think import THINK, THINK_MINIMAL, THOUGHT
@@ -47,7 +48,13 @@ BRIEF = replace(
     description=f"{THINK.description} Write at most 25 words.",
     parameters=THINK.parameters | {"properties": BRIEF_NOTES},
 )
-THINK_TOOLS = {"on": THINK, "brief": BRIEF, "minimal": THINK_MINIMAL, "none": None}
+THINK_TOOLS = {
+    "on": THINK,
+    "cannot": THINK_CANNOT,
+    "brief": BRIEF,
+    "minimal": THINK_MINIMAL,
+    "none": None,
+}
 
 
 class Check(NamedTuple):

@@ -7,8 +7,8 @@ Rule 2: Anthropic and Ollama can be asked what a model takes (`Provider.learn`).
         refusal is an error of one line.
 
 The tables are from the providers' pages and from what pydantic-ai 2.68 has tried on the live APIs
-(2026-11-23). The models that are new since then are from OpenAI's model pages, read in stored copies
-on 2026-11-29: gpt-6.2-sol and gpt-6.2-astra refuse "none", gpt-6.1-terra takes it. For
+(2026-11-23). The models that are new since then are from OpenAI's model pages, read in stored
+copies on 2026-11-29: gpt-6.2-sol and gpt-6.2-astra refuse "none", gpt-6.1-terra takes it. For
 gpt-6-rosalind no page was found, so it is tried. A model has the levels of the first row whose
 pattern its name begins with.
 """

@@ -1,0 +1,155 @@
+"""Can this record be true? And would this agent do the same today?
+
+    found = check(read("run.jsonl"), agent)
+    found.impossible            # the record cannot be true: no run writes it
+    found.otherwise             # another step would be planned today
+
+Rule 1: the two kinds are kept apart. `impossible` comes from rules that read the record alone
+        (`rules.py`). `otherwise` comes from planning each step again with an agent, whose settings,
+        policies and limits may have changed since, and whose functions may look at the world.
+Rule 2: no model and no person is asked, and no tool runs. (A function in `needs_approval` is.)
+
+Limitations: what a model, a tool or a person said can be forged without a trace if all that follows
+from it fits. That goes for the words of thoughts, results, reasons and answers, for whole turns at
+the end, and for whole exchanges. Keep the digest of a file (`Record.digest`) where nobody who can
+change the file can change it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..agent import Agent
+from ..loop import Policy, Step, plan
+from ..messages import Ended, Json, Message, Started
+from ..text import canonical
+from ..turn import Turn
+from . import words
+from .explain import in_words
+from .planned import Recorded, differs, is_request, recorded_steps
+from .reading import Record, Unreadable
+from .rules import Before, complaints
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was found at an entry of a record. `place` is its number, counted from 0;
+    `where` is the same in words: its line in the file.
+    """
+
+    place: int
+    where: str
+    text: str
+
+
+@dataclass
+class Findings:
+    """Both kinds of findings. `steps`: how many steps were planned again; None without an agent."""
+
+    impossible: list[Finding] = field(default_factory=list)
+    otherwise: list[Finding] = field(default_factory=list)
+    steps: int | None = None
+
+
+def check(record: Record, agent: Agent | None = None) -> Findings:
+    """What is found in a record: by the rules alone, and, with an agent, by its plans of today."""
+    found = Findings()
+    for place, text in _impossible(record):
+        found.impossible.append(Finding(place, _where(record, place), text))
+    if agent is not None:
+        for place, text in _otherwise(record, agent, found):
+            found.otherwise.append(Finding(place, _where(record, place), text))
+    return found
+
+
+def _where(record: Record, place: int) -> str:
+    if place < len(record.lines):
+        return f"line {record.lines[place]}"
+    return f"message {place + 1}"
+
+
+# The record alone.
+
+
+def _impossible(record: Record) -> Iterator[tuple[int, str]]:
+    turn = Turn()
+    last: Message | None = None
+    is_blind = False  # a line before it cannot be read; the next request begins anew
+    for place, entry in enumerate(record.entries):
+        if isinstance(entry, Unreadable):
+            is_torn = place == len(record.entries) - 1  # a run that was killed leaves such a line
+            if not is_torn:
+                yield place, "it cannot be read; what follows in its turn is not judged"
+            is_blind = True
+            continue
+        if is_blind and is_request(entry):
+            is_blind = False
+        elif not is_blind:
+            for text in complaints(Before(turn, last, _tools_at(record, place)), entry):
+                yield place, text
+        turn.add(entry)
+        last = entry
+
+
+def _tools_at(record: Record, place: int) -> dict[str, Json] | None:
+    """The tools of the header that holds at this place, by name."""
+    header = record.header
+    for begins, found in record.headers:
+        if begins <= place:
+            header = found
+    if "tools" not in header:
+        return None
+    return {tool["name"]: tool for tool in header["tools"]}
+
+
+# With the plans of today.
+
+
+def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[int, str]]:
+    places = [n for n, entry in enumerate(record.entries) if not isinstance(entry, Unreadable)]
+    for text in _changes(record.header, agent.made_of()):
+        yield 0, text
+    policies = agent.policies()
+    found.steps = 0
+    for step in recorded_steps(record.messages):
+        if step.turn.last is None or step.is_opening or not step.messages:
+            continue
+        found.steps += 1
+        planned = plan(step.turn, policies)
+        if differs(planned, step) and differs(_plan_anew(step.turn, policies), step):
+            yield places[step.place], f"{_recorded(step)}; today: {in_words(planned)}"
+
+
+def _changes(then: Json, today: Json) -> Iterator[str]:
+    """What the model is told today that it was not told then. (The model itself plans nothing.)"""
+    if then.get("instructions", today["instructions"]) != today["instructions"]:
+        yield "the instructions are others today"
+    if "tools" not in then:
+        return
+    tools_then = {tool["name"]: tool for tool in then["tools"]}
+    tools_today = {tool["name"]: tool for tool in today["tools"]}
+    for name in tools_then | tools_today:
+        if canonical(tools_then.get(name)) != canonical(tools_today.get(name)):
+            yield f"the tool {name} is another today"
+
+
+def _plan_anew(turn: Turn, policies: Sequence[Policy]) -> Step:
+    """The step if another process has just taken the run over. The record does not say when one
+    did, and `max_seconds` begins anew then.
+    """
+    seconds = turn.seconds
+    turn.seconds = 0.0
+    try:
+        return plan(turn, policies)
+    finally:
+        turn.seconds = seconds
+
+
+def _recorded(step: Recorded) -> str:
+    """What a step recorded, in words."""
+    said = [line for message in step.messages for line in words.lines(message)]
+    match step.messages[-1]:
+        case Started(name=name) if not said:
+            return f"{name} was started"
+        case Ended(exit):
+            return f"ended: {words.ended(exit)}"
+    return ", ".join(said) or "a thought was recorded"
