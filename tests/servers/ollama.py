@@ -102,6 +102,7 @@ class OllamaServer(Protocol):
     """
 
     stream_type = "application/x-ndjson"
+    failure = b'{"error": "Server overloaded, retry"}\n'
     forced_refusal = json.dumps(  # as 0.34.4 passes it on from its engine
         {
             "error": {
