@@ -32,7 +32,7 @@ TRIES = 3  # of an error that may pass
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch):
-    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    monkeypatch.setattr("think_agent.providers.provider.random.uniform", lambda *_: 0.0)
 
 
 class Door(NamedTuple):

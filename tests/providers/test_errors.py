@@ -8,8 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from tests.servers import Reply, sse
-from tests.servers.anthropic import event
+from tests.servers import Reply
 from tests.support.providers import (
     ASK,
     HELLO,
@@ -198,15 +197,6 @@ def test_a_server_that_says_not_to_ask_again_is_not_asked_again(provider, way):
         assert ASK[way](model, HELLO).text == "Hello."
 
 
-ERROR_EVENTS = {
-    "ollama": b'{"error": "Server overloaded, retry"}\n',
-    "anthropic": event("error", error={"type": "overloaded_error", "message": "Overloaded"}),
-    "openai-chat": sse({"error": {"message": "Boom", "type": "server_error", "code": 500}}),
-    "openai-responses": sse({"type": "error", "code": None, "message": "Boom", "param": None}),
-    "gemini": sse({"error": {"code": 503, "message": "Later.", "status": "UNAVAILABLE"}}),
-}
-
-
 def whole_stream(provider: str) -> list[bytes]:
     body = {"model": "m", "messages": (), "input": (), "contents": ()}
     body["stream_options"] = {"include_usage": True}
@@ -222,7 +212,7 @@ def beginning(provider: str) -> list[bytes]:
 @every_provider
 @streamed_ways
 def test_a_stream_that_goes_wrong(provider, way):
-    some, failed = beginning(provider), ERROR_EVENTS[provider]
+    some, failed = beginning(provider), SPEAKS[provider][0].failure
     with talking(provider) as (server, model):
         server.canned = [Reply(chunks=[*some, failed], content_type=server.stream_type)]
         assert_unfinished(ASK[way](model, HELLO), "try again later")
@@ -250,7 +240,7 @@ def in_own_contexts(events):
 def test_a_stream_goes_wrong_where_each_step_has_a_context_of_its_own(provider):
     """As where a web server takes the steps of a generator in threads."""
     with talking(provider) as (server, model):
-        chunks = [*beginning(provider), ERROR_EVENTS[provider]]
+        chunks = [*beginning(provider), SPEAKS[provider][0].failure]
         server.canned = [Reply(chunks=chunks, content_type=server.stream_type)]
         assert_unfinished(in_own_contexts(model.stream(HELLO)), "try again later")
 

@@ -21,6 +21,7 @@ from tests.servers.gemini import GeminiProtocol
 from tests.support.agents import of_kind, results
 from tests.support.combined import combined
 from tests.support.pieces import four_ways, told
+from tests.support.protocols import PROTOCOLS
 from tests.support.providers import (
     ASK,
     HELLO,
@@ -206,22 +207,13 @@ def test_arguments_that_are_not_an_object_are_kept_as_text_and_can_be_sent_back(
             assert model.complete(replace(ASKED, messages=history)).text == "Sorry."
 
 
-BOUNDS = {
-    "ollama": ("options", "num_predict"),
-    "anthropic": ("max_tokens",),
-    "openai-responses": ("max_output_tokens",),
-    "openai-chat": ("max_tokens",),
-    "gemini": ("generationConfig", "maxOutputTokens"),
-}
-
-
 @every_provider
 def test_a_request_may_lower_the_bound_of_its_reply(provider):
     def sent(most: int | None, **options: int) -> Any:
         with talking(provider, **options) as (server, model):
             model.complete(replace(HELLO, max_output_tokens=most))
             found: Any = server.requests[0]
-        for key in BOUNDS[provider]:
+        for key in PROTOCOLS[provider].bound:
             found = found[key]
         return found
 

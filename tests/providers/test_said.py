@@ -57,7 +57,7 @@ NO_REPLY = {
 @every_way
 @pytest.mark.parametrize("nothing", [{}, {"candidates": []}], ids=["none", "empty"])
 def test_an_answer_of_gemini_without_candidates_is_tried_again(way, nothing, monkeypatch):
-    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    monkeypatch.setattr("think_agent.providers.provider.random.uniform", lambda *_: 0.0)
     body = NO_REPLY | nothing
     with talking("gemini") as (server, model):
         answers(server, way, body, [sse(body)])

@@ -23,7 +23,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import UnionType
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from typing_extensions import get_type_hints, is_typeddict
 
@@ -60,6 +70,7 @@ class Protocol:
 
     forced_refusal = "tool_choice is not supported"
     stream_type = "text/event-stream"
+    failure: ClassVar[bytes]  # the event of a stream that fails, by the fault of the server
 
     def knows(self, model: Any) -> bool:
         return self.models is None or model in self.models

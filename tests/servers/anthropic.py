@@ -52,6 +52,9 @@ class AnthropicProtocol(Protocol):
     binding: bool = True
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
+    failure = sse(
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"
+    )
     forced_refusal = 'tool_choice: type "tool" and "any" are not supported for this model.'
     has_beta = False
 

@@ -15,7 +15,7 @@ from typing import Any
 import pydantic
 from google.genai import types
 
-from tests.servers import Protocol, Reply, check, in_order, in_pieces, shown_tool
+from tests.servers import Protocol, Reply, check, in_order, in_pieces, shown_tool, sse
 from think_agent import Assistant, Force, Request, ToolCall, ToolResult, User
 from think_agent.messages import Message, ToolChoice
 from think_agent.tools import Tool
@@ -56,6 +56,7 @@ class GeminiProtocol(Protocol):
     models: Any = (MODEL,)
     ids: bool = True
 
+    failure = sse({"error": {"code": 503, "message": "Later.", "status": "UNAVAILABLE"}})
     forced_refusal = "Function calling mode `ANY` is not enabled for api version v1"
 
     def accepts(self, path: str, headers: Any) -> Reply | None:

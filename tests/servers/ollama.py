@@ -103,6 +103,7 @@ class OllamaServer(Protocol):
 
     stream_type = "application/x-ndjson"
     wants_no_shift = True  # the SDK's own `chat` cannot say it
+    failure = b'{"error": "Server overloaded, retry"}\n'
     forced_refusal = json.dumps(  # as 0.34.4 passes it on from its engine
         {
             "error": {

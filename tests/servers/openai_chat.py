@@ -23,6 +23,7 @@ class Chat(OpenAIProtocol):
 
     path = "/chat/completions"
     body_type = CompletionCreateParamsBase
+    failure = sse({"error": {"message": "Boom", "type": "server_error", "code": 500}})
     forced_refusal = "Thinking mode does not support this tool_choice"
 
     def typed(self, body: Json) -> Json:

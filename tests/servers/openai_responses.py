@@ -22,6 +22,7 @@ ENCRYPTED = "reasoning.encrypted_content"
 class Responses(OpenAIProtocol):
     path = "/responses"
     body_type = ResponseCreateParamsBase
+    failure = sse({"type": "error", "code": None, "message": "Boom", "param": None})
     forced_refusal = "Tool choice 'required' is not supported with this model."
 
     def schema(self, body: Json) -> Json | None:

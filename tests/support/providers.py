@@ -1,6 +1,7 @@
 """The five protocols, each with its local server, and the refund desk on any of them."""
 
 import asyncio
+import importlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,30 +12,26 @@ import pytest
 
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import Brain, Mode, Protocol, ProviderServer, bare, serve
-from tests.servers.anthropic import AnthropicProtocol
-from tests.servers.gemini import GeminiProtocol
-from tests.servers.ollama import OllamaServer
-from tests.servers.openai_chat import Chat
-from tests.servers.openai_responses import Responses
 from tests.support.pieces import gathered
+from tests.support.protocols import KEY, PROTOCOLS, Row
 from think_agent import Agent, Assistant, Model, ModelError, Outcome, Request, User, connect
+from think_agent.providers import PROVIDERS
 from think_agent.providers.provider import Provider
 
-KEY = "AIza-good+key"  # the one the Gemini server lets in; the others take any
 SPEAKS: dict[str, tuple[Callable[[], Protocol], str, dict[str, str]]] = {
-    "ollama": (OllamaServer, "ollama", {}),
-    "anthropic": (AnthropicProtocol, "anthropic:claude-haiku-5-5", {"api_key": KEY}),
-    "openai-responses": (Responses, "openai", {"api_key": KEY, "api": "responses"}),
-    "openai-chat": (Chat, "openai:local", {"api_key": KEY, "api": "chat"}),
-    "gemini": (GeminiProtocol, "gemini", {"api_key": KEY}),
+    name: (row.server_class(), row.spec, row.settings) for name, row in PROTOCOLS.items()
 }
-VARIABLES = {  # that may hold the key; errors name the last one
-    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
-    "openai-chat": ("OPENAI_API_KEY",),
-    "openai-responses": ("OPENAI_API_KEY",),
-    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-    "ollama": ("OLLAMA_API_KEY",),
-}
+
+
+def _variables(row: Row) -> list[str]:
+    """The variables that may hold the key of a provider. Errors name the last one."""
+    name = row.spec.partition(":")[0]
+    module = importlib.import_module(f"think_agent.providers.{name}")
+    provider = getattr(module, PROVIDERS[name].class_name)
+    return sorted(provider.keys, key=lambda variable: variable == provider.main_key)
+
+
+VARIABLES = {name: _variables(row) for name, row in PROTOCOLS.items()}
 
 # "This model cannot call tools", as servers say it: Ollama, OpenRouter, OpenAI, Groq, vLLM,
 # llama.cpp. Recorded, but for Groq's, which is quoted in its threads.

@@ -1,27 +1,19 @@
-"""The five wire protocols, each with the options that it needs."""
+"""Bodies and replies of the wire protocols, without a server."""
 
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tests.support.protocols import PROTOCOLS
 from think_agent import Assistant, Request
 from think_agent.messages import Json
 from think_agent.streaming import Delta
-from think_agent.wire import anthropic, gemini, ollama, openai_chat, openai_responses
 from think_agent.wire.incoming import validate_reply
 from think_agent.wire.settings import Settings
 
 PLAIN = Settings(max_output_tokens=100)
 WIRES: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "anthropic": (
-        anthropic,
-        "claude-haiku-5-5",
-        {"thinking": None, "strict": False, "cache": True},
-    ),
-    "openai-chat": (openai_chat, "m", {"strict": False}),
-    "openai-responses": (openai_responses, "gpt-6", {"strict": False}),
-    "gemini": (gemini, "gemini-3", {"strict": False}),
-    "ollama": (ollama, "m", {"num_ctx": 9}),
+    name: (row.wire, row.model, row.options) for name, row in PROTOCOLS.items()
 }
 
 
@@ -50,6 +42,8 @@ def folded(wire: str, *events: Json) -> tuple[Assistant, list[Delta]]:
     return module.from_wire(fold.result()), deltas
 
 
-to_anthropic, to_chat, to_responses, to_gemini, to_ollama = (
-    partial(to_wire, name) for name in WIRES
-)
+to_anthropic = partial(to_wire, "anthropic")
+to_chat = partial(to_wire, "openai-chat")
+to_responses = partial(to_wire, "openai-responses")
+to_gemini = partial(to_wire, "gemini")
+to_ollama = partial(to_wire, "ollama")

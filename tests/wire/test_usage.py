@@ -148,7 +148,7 @@ def failed_then_fine(way: str) -> list[Any]:
 
 @pytest.fixture
 def _no_wait(monkeypatch):
-    monkeypatch.setattr("think_agent.providers.exchange.random.uniform", lambda *_: 0.0)
+    monkeypatch.setattr("think_agent.providers.provider.random.uniform", lambda *_: 0.0)
 
 
 @pytest.mark.usefixtures("_no_wait")

@@ -2,7 +2,7 @@
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
         sends JSON with it, and `translate` reads its exceptions. What an error means stands in
-        `errors.py`; what is done about it, in `exchange.py`; how one asks, in `provider.py`.
+        `errors.py`; how one asks, and what is done about an error, in `provider.py`.
 Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
 Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
         signature covers them, under the same instructions and tools.

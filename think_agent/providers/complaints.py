@@ -63,21 +63,6 @@ def read_complaint(answer: Any) -> Complaint:
     return Complaint(str(answer))
 
 
-def find_complaint(body: Any) -> Any:
-    """The error in the body of an HTTP 200; None if the body reports none. A body that is a reply
-    may hold the keys of an error, too, but they are empty then.
-    """
-    if not isinstance(body, dict):
-        return None
-    if body.get("error"):
-        return {**body, "error": body["error"]}
-    result = body.get("base_resp")
-    if isinstance(result, dict) and result.get("status_code"):  # MiniMax's 0 means success
-        code = MINIMAX_CODES.get(result["status_code"], "server_error")
-        return {"message": result.get("status_msg"), "code": code}
-    return None
-
-
 def is_complaint(body: Any) -> bool:
     """Does a body that is not a reply say what went wrong?"""
     if not isinstance(body, dict):

@@ -1,21 +1,49 @@
-"""A provider as a Model: four ways to ask it, and one `Exchange` behind them.
+"""A provider as a Model: four ways to ask it, and one `Exchange` behind them. An exchange is one
+request on its way, until there is a reply or an error: asking, asking again, giving up.
 
-`stream` and `astream` differ in `await` and in nothing else.
+Rule 1: if a server refuses a tool choice or a field that the kit adds by itself, it is asked at
+        once in another way (`refusals.py`). A body that was refused is not sent again.
+Rule 2: only this module retries. An error that is `retryable` leads to up to `retries` more tries,
+        but never after a part of the reply was shown, and after no wait over `LONGEST_WAIT`.
+Rule 3: a stream that breaks off, fails or falls silent is an unfinished reply if a part of it was
+        shown, else an error. After all of a reply has come, silence does no harm (Gemini marks no
+        end). A call that cannot be read makes a malformed reply: the model may do better.
+Rule 4: only what goes wrong after a response has come is the server's fault. Else it is a bug.
+Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
+Rule 6: tokens that a server does not count are estimated, and those of a failed try that it counts
+        are added to the reply that follows: limits have to hold.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
-from ..messages import Assistant
+from ..errors import BadRequest, BadResponse, ModelError, TimedOut
+from ..messages import Assistant, Enforced, Json, Usage
 from ..model import Request
+from ..streaming import Delta, Notice
+from ..wire.forms import FormReader, read_form, with_notice
+from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
+from ..wire.outgoing import relax
 from .base import Endpoint
-from .exchange import Exchange
+from .complaints import is_complaint
+from .errors import RIGHT_KIND, UnreadCall
+from .refusals import Lesson, describe
+from .transport import TRIP, Trip
+
+LONGEST_WAIT = 30.0  # seconds
+NOTICEABLE = 1.0  # seconds
+PER_TOKEN = 4  # characters, roughly
 
 
 class Provider(Endpoint):
-    """What each provider derives from."""
+    """What each provider derives from. `stream` and `astream` differ in `await` and in nothing
+    else.
+    """
 
     is_checked = True  # `wire/incoming.py` does it
 
@@ -78,3 +106,280 @@ class Provider(Endpoint):
                 except Exception as error:
                     exchange.recover(error)
         yield exchange.result()
+
+
+class Exchange:
+    """A request and its outcome: the reply or the error, once there is one. `is_shown`: a watcher
+    sees the pieces of the reply. `streams`: the server is asked for pieces. `wait`: the seconds
+    before the next try.
+    """
+
+    def __init__(self, provider: Endpoint, request: Request, *, is_shown: bool) -> None:
+        self.provider = provider
+        self.request = request
+        self.wait = 0.0
+        self.outcome: Assistant | ModelError | None = None
+        self.trip = Trip(request.deadline)
+        self.streams = is_shown or provider.always_streams
+        self._shows = is_shown
+        self._tries = 0
+        self._lesson = Lesson()
+        self._refused_bodies: list[Json] = []
+        self._is_shown = False  # has a part of the reply been shown?
+        self._spent = Usage()  # the tokens of the tries that failed
+        self._answer: Json = {}  # the whole response of this try
+
+    @contextmanager
+    def reserved(self) -> Iterator[list[Notice]]:
+        """A place in the pace. In the block, the caller shows these notices and waits for `wait`
+        seconds: until the place, but not longer than the deadline allows. The place is given back
+        if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
+        """
+        pace = self.provider.pace
+        before = self.wait
+        place, held = pace.reserve(after=before)
+        self.wait = min(held, self.trip.left)
+        notices = []
+        if held - before >= NOTICEABLE:
+            text = f"{self.provider.name}: waiting {self.wait:.0f} s, to keep to per_minute"
+            notices.append(Notice(text))
+        is_used = False
+        try:
+            yield notices
+            is_used = held <= self.wait
+        finally:
+            if not is_used:
+                pace.give_back(place)
+
+    def prepare(self) -> Json:
+        """The body of the next try: with a form, or with the strongest tool choice that the
+        provider takes.
+        """
+        self.wait = 0.0
+        self._answer = {}
+        provider = self.provider
+        refused = provider.refused | self._lesson.refused
+        left_out = provider.left_out | self._lesson.left_out
+        self.fold = provider.fold()
+        self._form = None
+        if "form" not in refused and "response_format" not in left_out:
+            self._form = provider.form(self.request)
+        if self._form is None:
+            self._asked = relax(self.request, refused)
+        else:
+            self._asked = replace(self.request, output_schema=self._form)
+            self._form_reader = FormReader(self.request, self._form)
+        self._body = provider.to_wire(self._asked, self._lesson, stream=self.streams)
+        return self._body
+
+    def feed(self, event: Any) -> Iterator[Delta]:
+        """What a watcher may see of an event."""
+        if isinstance(event, dict) and event.get("error"):
+            raise ErrorAnswer(event)
+        for delta in self.fold.feed(event):
+            checked = validate_delta(delta)
+            if not self._shows:
+                continue
+            self._is_shown = True
+            if self._form is None:
+                yield checked
+            else:
+                yield from self._form_reader.feed(checked)
+
+    def finish(self, response: Any) -> None:
+        """A whole response has come: make the reply of it."""
+        self.outcome = self._keep_lesson(self._read(response))
+
+    def finish_stream(self) -> None:
+        """The stream is over: make the reply of what has come."""
+        if self.trip.is_page:
+            raise self.provider.not_a_reply()
+        reply = self._read(self.fold.result())
+        nothing_came = not self._is_shown and not self.fold.ended
+        if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
+            raise BadResponse(
+                f"{self.provider.name}: the stream broke off before its end; try again, and "
+                f"{RIGHT_KIND}",
+                retryable=True,
+            )
+        self.outcome = self._keep_lesson(reply)
+
+    def result(self) -> Any:
+        """The reply. Raises the error here, outside the handler of the SDK's error."""
+        outcome = self.outcome
+        if isinstance(outcome, ModelError):
+            raise outcome
+        if outcome is None or self._spent == Usage():
+            return outcome
+        return replace(outcome, usage=outcome.usage + self._spent)  # rule 6
+
+    # What to do after an error.
+
+    def recover(self, error: Exception) -> None:
+        """Take what has come as the reply, prepare another try, or end with one of our errors.
+        Raises `error` if it is a bug.
+        """
+        TRIP.set(self.trip)  # each step of a generator may have a context of its own
+        problem = self.provider.translate(error)  # rule 4
+        self.outcome = self._reply_despite(problem)
+        if self.outcome:
+            return
+        self._spent += self._count_try()
+        if self._can_adapt(problem) or self._may_pass(problem):
+            return
+        problem.__context__ = problem.__cause__ = None  # rule 5
+        self.outcome = problem
+
+    def _reply_despite(self, problem: ModelError) -> Assistant | None:
+        """What came in spite of `problem`, if the run can go on from it."""
+        if isinstance(problem, UnreadCall):
+            mistake = problem.complaint
+            return self._malformed(_unfinished(self._so_far(), mistake), mistake)
+
+        is_silent = isinstance(problem, TimedOut)
+        cause = str(problem)
+        if is_silent and self.trip.left <= 0:
+            cause = "deadline"
+        elif not self._is_shown:  # what was shown is never asked for again (rule 2)
+            return None
+        reply = self._so_far()
+        if is_silent and reply.stop_reason != "incomplete":
+            return reply  # all of it had come
+        return _unfinished(reply, cause)
+
+    def _can_adapt(self, problem: ModelError) -> bool:
+        """Can what was refused be sent at once in another way? The provider remembers it."""
+        if not isinstance(problem, BadRequest):
+            return False
+        choice = self._asked.tool_choice
+        self._lesson.add(self.provider.learn_from(problem, choice, self._form, self._body))
+        self._refused_bodies.append(self._body)
+        return self.prepare() not in self._refused_bodies  # rule 1
+
+    def _keep_lesson(self, reply: Assistant) -> Assistant:
+        """This way of asking worked, so it is kept. `reply` says what is new (rule 1)."""
+        for name in sorted(self.provider.keep(self._lesson)):
+            reply = with_notice(reply, describe(self.provider.name, name))
+        self._lesson = Lesson()
+        return reply
+
+    def _may_pass(self, problem: ModelError) -> bool:
+        """May the request be tried again, after a wait?"""
+        wait = problem.retry_after
+        if wait is None:
+            wait = 2.0**self._tries * random.uniform(0.4, 0.6)
+        if wait > LONGEST_WAIT:
+            problem.args = (f"{problem} (it asks to wait {wait:.0f} s)",)
+            return False
+        if not problem.retryable or self._tries >= self.provider.retries:  # rule 2
+            return False
+        if wait >= self.trip.left:
+            return False
+        self.wait = wait
+        self._tries += 1
+        return True
+
+    def _count_try(self) -> Usage:
+        """The tokens of this try, as far as the server has counted them."""
+        with suppress(Exception):  # what failed may be anything
+            usage: Usage = self.provider.wire.read_usage(self._answer or self.fold.result())
+            return usage
+        return Usage()
+
+    # From a response to a reply.
+
+    def _read(self, response: Any) -> Assistant:
+        """A whole response as a reply."""
+        self._answer = response
+        error = self.provider.wire.find_error(response)
+        if error:  # whatever else is in it
+            raise ErrorAnswer(error)
+        return self._read_reply(response)
+
+    def _read_reply(self, response: Any) -> Assistant:
+        provider = self.provider
+        try:
+            reply = provider.wire.from_wire(response)
+        except (AttributeError, LookupError, TypeError, ValueError) as damage:
+            if is_complaint(response):
+                raise ErrorAnswer(response) from damage
+            raise
+        enforced = self._enforced()
+        if self._form is not None:
+            reply = read_form(reply, self.request, self._form)
+            enforced = reply.enforced
+        signed_under = ""
+        if reply.signed:
+            signed_under = provider.signed_under(self._body)
+        reply = provider.remark(reply, response, self._body)
+        reply = validate_reply(
+            reply,
+            enforced=enforced,
+            model=reply.model or provider.model,  # some servers name none
+            provider=provider.name,
+            host=provider.host,
+            signed_under=signed_under,
+            cause=provider.quote(reply.cause),
+        )
+        if reply.stop_reason == "malformed":
+            reply = self._malformed(reply, reply.mistake)
+        elif reply.stop_reason == "incomplete":
+            reply = _unfinished(reply, reply.cause)
+        return self._counted(reply)
+
+    def _so_far(self) -> Assistant:
+        """What has come so far, as a reply."""
+        try:
+            return self._read_reply(self.fold.result())
+        except Exception:  # too little has come for a reply
+            nothing = Assistant(
+                model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
+            )
+            return self._counted(nothing)
+
+    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
+        """`reply` with a message to the model about its `mistake`. If it could call no tool, there
+        is nothing to call again: then a part of a text stays an unfinished reply, and a whole text
+        is the answer.
+        """
+        what = self.provider.quote(mistake) or "nothing came"
+        asked = self._asked
+        if asked.tools and asked.tool_choice != "none":
+            names = ", ".join(tool.name for tool in asked.tools)
+            text = f"Your reply could not be read ({what}). The tools are: {names}. Call one again."
+            return replace(reply, stop_reason="malformed", cause="", mistake=text)
+        if reply.text and reply.stop_reason == "incomplete":
+            return reply
+        notice = f"What the model wrote could not be read: {what}"
+        calls = tuple(call for call in reply.tool_calls if call.name)
+        return replace(
+            reply, tool_calls=calls, stop_reason="end_turn", cause="", mistake="", notice=notice
+        )
+
+    def _counted(self, reply: Assistant) -> Assistant:
+        """`reply` with an estimate of its tokens, if the server has not counted them."""
+        usage = reply.usage
+        # Rule 6. Of an unfinished reply the server may have counted only the first piece.
+        is_cut = reply.stop_reason == "incomplete"
+        if usage.input_tokens and usage.output_tokens and not is_cut:
+            return reply
+        size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
+        if not size and not is_cut:  # the input of a reply that was cut was read, and is paid
+            return reply
+        sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
+        came = max(usage.output_tokens, size // PER_TOKEN)
+        usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
+        return replace(reply, usage=usage)
+
+    def _enforced(self) -> Enforced:
+        """How the tool choice was enforced."""
+        if self.request.tool_choice == "auto":
+            return None
+        if self._asked.tool_choice == "auto" and self._asked.tools:
+            return "prompt"
+        return "tool_choice"
+
+
+def _unfinished(reply: Assistant, cause: str) -> Assistant:
+    """`reply` as an unfinished one, without its native form, which may hold half a block."""
+    return replace(reply, native=None, signed=False, stop_reason="incomplete", cause=cause)

@@ -3,7 +3,7 @@
 Rule 1: plain JSON is sent and read with `client.post`, the SDK's documented generic method. The SDK
         handles keys, errors and streams, but builds no typed models. It gets the whole address and
         the written body: it would copy an object, and parse a path again for each request.
-Rule 2: the SDK tries once (`max_retries=0`): retries are decided in `exchange.py`.
+Rule 2: the SDK tries once (`max_retries=0`): retries are decided in `provider.py`.
 """
 
 from types import ModuleType
