@@ -53,7 +53,7 @@ SHOWS = {  # what each lesson prints about its subject
         r"exit signal: ORD-001(.|\n)*exit signal: ORD-001",
     ],
     "10_does_it_help": [
-        r"With 20 cases and 1 trial of each, a difference of \d\d points",
+        r"With 20 cases and 1 trial of each, a remedy .* gains \d\d points",
         r'"never": right on 3 of 20',
         r'"first": right on 7 of 20',
         r"never-think, without a thought: 3\n(.*\n)+five-rules, without a thought: 7",

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from ..text import json_text
 from ..wire.json_reading import json_value
-from ..wire.openai_chat import MINIMAX_CODES
 
 # The keys under which servers put the message: OpenAI, Anthropic, Google and Ollama first, then
 # FastAPI (`detail`), lists of errors (`errors`), MiniMax, Baidu, OAuth, and problem+json.
