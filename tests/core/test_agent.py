@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from tests.support.agents import agent
 from tests.support.pieces import InPieces
 from tests.support.strategies import calls, transcripts
-from think_agent import Agent, Outcome, Progress, ScriptedModel, THINK, THINK_MINIMAL, Tool, Turn, tool
+from think_agent import (
+    THINK,
+    THINK_MINIMAL,
+    Agent,
+    Outcome,
+    Progress,
+    ScriptedModel,
+    Tool,
+    Turn,
+    tool,
+)
 from think_agent.loop import NUDGE, AskHuman, Done
 from think_agent.messages import Assistant, Ended, Force, Started, ToolCall, ToolResult, Usage, User
 from think_agent.received import with_ids

@@ -155,7 +155,9 @@ def test_a_streamed_run_shows_thoughts_thinking_calls_and_the_answer(provider):
     assert told(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
     assert '"ORD-001"' in told(events, "call")
     assert "customer wants" not in outcome.answer
-    assert [e for e in events if not isinstance(e, (Delta, Progress, Outcome))] == list(outcome.transcript)
+    assert [e for e in events if not isinstance(e, (Delta, Progress, Outcome))] == list(
+        outcome.transcript
+    )
 
 
 @every_provider
