@@ -609,9 +609,13 @@ def test_a_setting_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path
 
 
 def story_of(page: str) -> str:
-    """The page without its second view, step by step, and without what made the page and when."""
+    """The page without its second view, step by step, and without what made the page and when.
+
+    Without the "Worth a look", too: only the demo knows its tools, and so which may be repeated.
+    """
     text = Path(page).read_text()
     text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<section class="look".*?</section>', "", text, flags=re.DOTALL)
     text = re.sub(r"<dt>(command|made)</dt><dd[^>]*>.*?</dd>", "", text, flags=re.DOTALL)
     text = re.sub(r'<fieldset class="stepper">.*?</fieldset>', "", text, flags=re.DOTALL)
     text = re.sub(r"@media screen \{ body:has\(#at-1.*?\} \}", "", text)
