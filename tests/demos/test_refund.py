@@ -609,8 +609,10 @@ def test_a_setting_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path
 
 
 def story_of(page: str) -> str:
-    """The page without its second view, step by step."""
+    """The page without its second view, step by step, and without what made the page and when."""
     text = Path(page).read_text()
+    text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<dt>(command|made)</dt><dd[^>]*>.*?</dd>", "", text, flags=re.DOTALL)
     text = re.sub(r'<fieldset class="stepper">.*?</fieldset>', "", text, flags=re.DOTALL)
     text = re.sub(r"@media screen \{ body:has\(#at-1.*?\} \}", "", text)
     story = re.sub(r'<(\w+) class="screen".*(?=</main>)', "", text, flags=re.DOTALL)
