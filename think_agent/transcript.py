@@ -114,8 +114,7 @@ class TranscriptFile(Transcript):
         """Compare what the model is told with the header. If it has changed, a new header is
         written before the next message. Raises TranscriptError if the file is closed.
         """
-        if self._file.closed:
-            raise TranscriptError(f"{self.path}: it is closed; open it again")
+        self._check_open()
         before = self._current
         changed = []
         for key in made_of:
@@ -201,7 +200,7 @@ class TranscriptFile(Transcript):
 
     def _check_open(self) -> None:
         if self._file.closed:
-            raise self._unwritable("it is not open, or another process opened it")
+            raise TranscriptError(f"{self.path}: it is closed; open it again")
 
     def _write(self, record: Json) -> None:
         self._check_open()

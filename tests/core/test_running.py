@@ -164,6 +164,7 @@ LEAVES_A_HELPER = """if True:
     pipe = os.dup(0)  # multiprocessing takes 0 away
 
     def waits():
+        os.write(1, b"!")  # it lives
         os.read(pipe, 1)  # until the test closes its end
         os._exit(0)
 
@@ -193,8 +194,10 @@ LEAVES_A_HELPER = """if True:
 def test_a_helper_that_outlives_a_killed_run_does_not_keep_its_file(tmp_path, kind, opened):
     env = os.environ | {"PYTHONPATH": os.getcwd()}
     words = [sys.executable, "-W", "ignore", "-c", LEAVES_A_HELPER, kind, opened]
-    with subprocess.Popen(words, cwd=tmp_path, env=env, stdin=subprocess.PIPE) as killed:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=tmp_path, env=env, **pipes) as killed:
         assert killed.wait(60) == -signal.SIGKILL
+        assert killed.stdout.read(1) == b"!"
         with (tmp_path / "run.jsonl").open() as file:  # the helper lives: it waits for our pipe
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
