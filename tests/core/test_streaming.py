@@ -20,7 +20,17 @@ from tests.support.counting import counted, grows_evenly
 from tests.support.pieces import told
 from tests.support.providers import SPEAKS, desk, every_provider, model_of, says
 from tests.support.strategies import replies
-from think_agent import Agent, Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
+from think_agent import (
+    Agent,
+    Assistant,
+    Delta,
+    ModelError,
+    Outcome,
+    Progress,
+    Request,
+    ScriptedModel,
+    User,
+)
 from think_agent.testing import call
 from think_agent.wire.incoming import make_call_delta
 from think_agent.wire.pieces import CallReader, JsonReader
@@ -145,7 +155,8 @@ def test_a_streamed_run_shows_thoughts_thinking_calls_and_the_answer(provider):
     assert told(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
     assert '"ORD-001"' in told(events, "call")
     assert "customer wants" not in outcome.answer
-    assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)
+    others = (Delta, Progress, Outcome)
+    assert [e for e in events if not isinstance(e, others)] == list(outcome.transcript)
 
 
 @every_provider
@@ -181,7 +192,8 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
             except ModelError as raised:
                 error = str(raised)
             if error:
-                assert (events, len(error.splitlines())) == ([User("ORD-001")], 1)
+                said = [event for event in events if not isinstance(event, Progress)]
+                assert (said, len(error.splitlines())) == ([User("ORD-001")], 1)
                 continue
             *before, reply, _, outcome = events
             assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
