@@ -135,6 +135,11 @@ ONE_CALL = [
         [LOOK_1],
     ),
     Case(
+        "the id changes and the name comes again, with nothing",
+        [piece(ONE, "look", "a"), piece("", "look", "b")],
+        [LOOK_1],
+    ),
+    Case(
         "the call comes again without its arguments",
         [piece("", "look", "a"), piece(ONE), piece("", "look")],
         [LOOK_1],

@@ -237,6 +237,22 @@ CASES = [
         [LOOK_1],
     ),
     Case(
+        "new ids at the end, and the JSON is written in another way",
+        [
+            *[begins(call("", 1)), arguments(ONE), done(call(ONE))],
+            ends(call('{"id":"1"}', 3, id="other")),
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "a new id at the end, and the text is stripped",
+        [
+            *[begins(says("", id="a")), words("Yes.\n", 0, "a"), done(says("Yes.\n", id="a"))],
+            ends(says("Yes.", id="b")),
+        ],
+        text="Yes.\n",
+    ),
+    Case(
         "the ids of reasoning differ in each piece: litellm #36375",
         [
             *[begins(reasons("", summary=[])), thinks("H", 0, "x"), thinks("m.", 0, "y")],

@@ -225,9 +225,7 @@ class Fold:
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
-        calls = self._calls.whole()
-        message["tool_calls"] = calls
-        written = [call["function"].get("arguments") for call in calls]
+        message["tool_calls"] = self._calls.whole()
 
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
@@ -236,6 +234,6 @@ class Fold:
         message["reasoning_details"] = [merge_pieces(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
-        if not (self._counted and all(written)):  # a call may have been cut off
+        if not self._counted or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
         return {**self._response, "choices": [choice]}
