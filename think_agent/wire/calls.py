@@ -20,7 +20,7 @@ from ..streaming import Delta
 from ..text import json_text
 from .incoming import get_or_empty, merge_pieces, parse_arguments
 from .json_reading import json_value
-from .outgoing import filled
+from .outgoing import drop_empty
 from .pieces import CallReader
 
 
@@ -162,12 +162,12 @@ class PartialCall:
 
 def _without_empty_fields(piece: Json) -> Json:
     """A piece without its index, nulls and empty texts. Its arguments are a text."""
-    function = filled(**get_or_empty(piece, "function", dict))
+    function = drop_empty(**get_or_empty(piece, "function", dict))
     get_or_empty(function, "name", str)  # raises ValueError if it is something else
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
         function["arguments"] = json_text(arguments)
-    plain = filled(**piece)
+    plain = drop_empty(**piece)
     plain.pop("index", None)
     if plain.get("id") == "null":  # the null of another language, as a word
         del plain["id"]
