@@ -31,7 +31,7 @@ from think_agent.evaluation.trials import Check
 from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
 from think_agent.text import shorten
-from think_agent.wire.outgoing import with_results
+from think_agent.wire.outgoing import pair_results
 
 PINNED = "1.0.1"  # of 2026-07-15, the last one before 2.0.0
 INSTALL = (
@@ -162,7 +162,7 @@ def prepare(case: Mapping[str, Any], *, enforce: bool) -> TaskWorld:
 def as_theirs(transcript: Sequence[Message]) -> list[Any]:
     """A transcript in tau2's words: what the user and the agent said, and the calls that ran."""
     said: list[Any] = []
-    for message, answered in with_results(transcript):
+    for message, answered in pair_results(transcript):
         if isinstance(message, User):
             if message.kind == "person":
                 said.append(theirs.UserMessage(role="user", content=message.text))

@@ -21,7 +21,7 @@ from think_agent import Assistant, Force, Request, ToolCall, ToolResult, Turn, U
 from think_agent.messages import THINK_NAME, Spoken
 from think_agent.testing import think
 from think_agent.think import has_signal, without
-from think_agent.wire.outgoing import with_results
+from think_agent.wire.outgoing import pair_results
 
 from .shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 
@@ -105,7 +105,7 @@ class Progress:
         self.has_thought = False
         self._results: dict[tuple[str, str], ToolResult] = {}
         self._numbers: dict[tuple[str, str], str] = {}  # of results, in a run with sources
-        for _, answered in with_results(turn):
+        for _, answered in pair_results(turn):
             for call, result in answered:
                 self.just_thought = call.name == THINK_NAME
                 self.has_thought |= self.just_thought

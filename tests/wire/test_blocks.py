@@ -231,6 +231,13 @@ def test_all_of_it_is_shown_once(case):
     assert {delta.index for delta in deltas if delta.kind == "call"} <= {*range(len(case.calls))}
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
+def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
+    events = [START, *case.events, *ends("tool_use" if case.calls else "end_turn")]
+    for length in range(len(events)):
+        assert not folded("anthropic", *events[:length])[0].is_usable
+
+
 def test_words_in_an_open_call_go_back_before_the_first_call():
     """The API wants the result of a call right after it."""
     events = [begins(call(1)), arguments(ONE), stops(), begins(call(2), 1), words("I look.", 1)]

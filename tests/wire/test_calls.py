@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.answers import STREAMED, reply_to
 from tests.support.counting import grows_evenly
 from tests.support.pieces import told
+from tests.support.wires import folded
 from think_agent import Delta
 from think_agent.messages import Json
 from think_agent.wire.calls import CallAssembler
@@ -132,6 +133,11 @@ ONE_CALL = [
     Case(
         "the call comes again, and it has no id",
         [piece("", "look"), piece(ONE), piece('{"id":"1"}', "look")],
+        [LOOK_1],
+    ),
+    Case(
+        "the id changes and the name comes again, with nothing",
+        [piece(ONE, "look", "a"), piece("", "look", "b")],
         [LOOK_1],
     ),
     Case(
@@ -261,6 +267,13 @@ def test_what_is_shown_of_a_call_is_that_call(case):
         assert {delta.name for delta in shown} == {name}
         assert json.loads(told(shown, "call")) == arguments
     assert {delta.index for delta in deltas} == set(range(len(case.makes)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
+def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
+    for length in range(len(case.pieces) + 1):
+        chunks = [chunk(one) for one in case.pieces[:length]]
+        assert not folded("openai-chat", *chunks)[0].is_usable
 
 
 NAMELESS = {"id": "a", "type": "function", "function": {"arguments": ONE}}

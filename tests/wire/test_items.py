@@ -237,6 +237,22 @@ CASES = [
         [LOOK_1],
     ),
     Case(
+        "new ids at the end, and the JSON is written in another way",
+        [
+            *[begins(call("", 1)), arguments(ONE), done(call(ONE))],
+            ends(call('{"id":"1"}', 3, id="other")),
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "a new id at the end, and the text is stripped",
+        [
+            *[begins(says("", id="a")), words("Yes.\n", 0, "a"), done(says("Yes.\n", id="a"))],
+            ends(says("Yes.", id="b")),
+        ],
+        text="Yes.\n",
+    ),
+    Case(
         "the ids of reasoning differ in each piece: litellm #36375",
         [
             *[begins(reasons("", summary=[])), thinks("H", 0, "x"), thinks("m.", 0, "y")],
@@ -291,6 +307,22 @@ def test_all_of_it_is_shown_once(case):
         shown = [delta for delta in deltas if delta.index == number and delta.kind == "call"]
         assert {delta.name for delta in shown} == {name}
         assert "".join(delta.text for delta in shown) in (ONE, TWO)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
+def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
+    for length in range(len(case.events)):
+        assert not folded(RESPONSES, *case.events[:length])[0].is_usable
+
+
+@pytest.mark.parametrize("way", STREAMED)
+def test_what_was_shown_before_a_failure_is_an_unfinished_reply(way):
+    error = {"code": "server_error", "message": "Something went wrong."}
+    response = {"status": "failed", "output": [], "error": error, "usage": USAGE}
+    failed = event("failed", response=response)
+    reply = reply_to(RESPONSES, way, [begins(says("")), words("Half an"), failed])
+    assert (reply.text, reply.stop_reason) == ("Half an", "incomplete")
+    assert "Something went wrong" in reply.cause
 
 
 def test_a_piece_of_a_call_that_never_came_makes_a_reply_unusable():

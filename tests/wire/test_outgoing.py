@@ -7,7 +7,7 @@ import pytest
 from tests.support.agents import of_kind
 from tests.support.wires import WIRES, to_wire
 from think_agent import Assistant, Request, ToolCall, ToolResult, User
-from think_agent.wire.outgoing import GOOD_ID, sendable
+from think_agent.wire.outgoing import GOOD_ID, prepare_messages
 
 CALL = ToolCall("c1", "pay", {"n": 1})
 WRITTEN = '{"n":  1}'  # with two spaces, as we would not write it
@@ -52,7 +52,7 @@ def conversation(ids, **fields):
 
 
 def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
-    sent = list(sendable(conversation(IDS), "openai"))
+    sent = list(prepare_messages(conversation(IDS), "openai"))
     calls = [call for reply in of_kind(sent, Assistant) for call in reply.tool_calls]
     results = of_kind(sent, ToolResult)
     assert len({call.id for call in calls}) == len(calls) == 2 * len(IDS)
@@ -61,20 +61,20 @@ def test_ids_of_other_providers_are_made_valid_and_unique_also_in_the_results():
         (result.call_id, result.content) for result in results
     ]
     assert calls[0].id == "call_0"  # a good one stays
-    whole = list(sendable(conversation(IDS)[: len(IDS) + 2], "openai"))
+    whole = list(prepare_messages(conversation(IDS)[: len(IDS) + 2], "openai"))
     assert sent[: len(whole)] == whole  # whatever comes later
 
 
 def test_ids_that_a_provider_wrote_itself_stay():
     own = conversation(IDS, native={"role": "assistant"}, provider="openai")
-    assert list(sendable(own, "openai")) == own
+    assert list(prepare_messages(own, "openai")) == own
 
 
 def test_a_call_without_its_result_is_not_sent():
     calls = (CALL, ToolCall("c2", "pay", {}))
     reply = Assistant("Paying.", tool_calls=calls, provider="openai", native={"role": "assistant"})
     messages = [User("Pay."), reply, ToolResult("c1", "pay", "paid"), ToolResult("c9", "pay", "?")]
-    _, sent, result = sendable(messages, "openai")
+    _, sent, result = prepare_messages(messages, "openai")
     assert (sent.tool_calls, sent.native) == ((CALL,), None)
     assert result.call_id == "c1"
 
@@ -82,4 +82,4 @@ def test_a_call_without_its_result_is_not_sent():
 @pytest.mark.parametrize(("text", "sent"), [("Lost.", "Lost."), ("", "Looking.")])
 def test_to_another_provider_commentary_is_text_where_it_is_the_answer(text, sent):
     reply = Assistant(text, commentary="Looking.", provider="openai")
-    assert list(sendable([reply], "ollama")) == [Assistant(sent, provider="openai")]
+    assert list(prepare_messages([reply], "ollama")) == [Assistant(sent, provider="openai")]

@@ -32,7 +32,7 @@ from ..model import Model, Request
 from ..text import json_text
 from ..think import bare, has_signal
 from ..tools import ModelMistake, Tool
-from ..wire.outgoing import sendable, with_results
+from ..wire.outgoing import pair_results, prepare_messages
 from .base import Dialect, Kind, joined, may_call
 from .tags import without_leading_thinking
 
@@ -162,8 +162,8 @@ class Written(Dialect):
         observations.
         """
         conversation: Conversation = []
-        sent = sendable(request.messages, self.name, self.dialect)
-        for message, answered in with_results(sent):
+        sent = prepare_messages(request.messages, self.name, self.dialect)
+        for message, answered in pair_results(sent):
             match message:
                 case User(text=text):
                     say(conversation, text)

@@ -83,7 +83,7 @@ class Anthropic(Stainless):
         return {}
 
     def signed_under(self, body: Json) -> str:
-        return wire.signed_under(body)
+        return wire.digest_signed(body)
 
     def learn(self) -> Levels:  # rule 1
         if self.settings.reasoning is None or self.options["thinking"]:

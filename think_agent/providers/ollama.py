@@ -29,7 +29,7 @@ from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored, with_notice
 from ..wire.incoming import ErrorAnswer, read_count
-from ..wire.outgoing import body_text
+from ..wire.outgoing import encode_body
 from .address import NO_OLLAMA, OLLAMA, ollama_address
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
@@ -287,7 +287,7 @@ class Ollama(Provider):
         return body
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
-        content = body_text(body).encode()
+        content = encode_body(body).encode()
         request = client._client.build_request("POST", self._chat, content=content)
         answer = client._client.send(request, stream=True)
         if isinstance(client, ollama.AsyncClient):

@@ -13,7 +13,7 @@ import httpx2
 
 from ..errors import ModelError
 from ..messages import Json
-from ..wire.outgoing import body_text
+from ..wire.outgoing import encode_body
 from .address import is_exposed
 from .provider import Provider
 
@@ -43,7 +43,7 @@ class Stainless(Provider):
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         return client.post(
             self.url.rstrip("/") + self.wire.PATH,
-            content=body_text(body).encode(),
+            content=encode_body(body).encode(),
             cast_to=object,
             stream=stream,
             stream_cls=self.stream_class(client),

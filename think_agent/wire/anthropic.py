@@ -26,7 +26,14 @@ from .incoming import (
     read_count,
     require_key,
 )
-from .outgoing import arguments_object, choice_of, digest, filled, is_closed, sendable
+from .outgoing import (
+    drop_empty,
+    is_closed,
+    make_digest,
+    prepare_messages,
+    select_choice,
+    wrap_arguments,
+)
 from .settings import Settings
 
 NAME = "anthropic"
@@ -79,12 +86,12 @@ def to_wire(
     system = _blocks(User(request.system))
     tools = _tools(request, strict)
     # Rule 1: what was signed under something else goes back without its thinking.
-    under: str | None = signed_under({"model": model, "system": system, "tools": tools})
+    under: str | None = digest_signed({"model": model, "system": system, "tools": tools})
     if drop_block:
         thinking = {"type": "adaptive", **thinking, **DROP_BLOCK}
         under = None
     messages, end = _messages(request, host, under)
-    body = filled(
+    body = drop_empty(
         model=model,
         # The API requires a bound, and it must be above the budget for thinking.
         max_tokens=max(settings.output_of(request), thinking.get("budget_tokens", 0) + 1),
@@ -101,10 +108,10 @@ def to_wire(
     return body
 
 
-def signed_under(body: Json) -> str:
+def digest_signed(body: Json) -> str:
     """A digest of what a signature in the reply to this request covers, besides the messages."""
     system = [block["text"] for block in body.get("system", ())]  # without its mark
-    return digest(body["model"], system, body.get("tools", []))
+    return make_digest(body["model"], system, body.get("tools", []))
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
@@ -126,13 +133,13 @@ def _tools(request: Request, strict: bool) -> list[Json]:
 
 
 def _choice(request: Request) -> Json:
-    choice = choice_of(request)
+    choice = select_choice(request)
     match choice:
         case Force(name):
             return {"type": "tool", "name": name}
         case "required":
             return {"type": "any"}
-    return filled(type=choice)
+    return drop_empty(type=choice)
 
 
 def _messages(request: Request, host: str, signed_under: str | None) -> tuple[list[Json], Json]:
@@ -140,7 +147,7 @@ def _messages(request: Request, host: str, signed_under: str | None) -> tuple[li
     wire: list[Json] = []
     asked: Json = {}  # the last block of a request
     end = asked
-    for message in sendable(request.messages, NAME, host=host, signed_under=signed_under):
+    for message in prepare_messages(request.messages, NAME, host=host, signed_under=signed_under):
         role = "user"
         blocks = _blocks(message)
         if isinstance(message, Assistant):
@@ -181,7 +188,7 @@ def _blocks(message: Spoken) -> list[Json]:
                     "type": "tool_use",
                     "id": call.id,
                     "name": call.name,
-                    "input": arguments_object(call),
+                    "input": wrap_arguments(call),
                 }
             )
     return blocks
@@ -222,7 +229,7 @@ def from_wire(response: Json) -> Assistant:
                 name = get_or_empty(block, "name", str)
                 call = ToolCall(id, name, parse_arguments(block.get("input")))
                 calls.append(call)
-                block = {**block, "input": arguments_object(call)}
+                block = {**block, "input": wrap_arguments(call)}
         content.append(block)
 
     reply = Assistant(
@@ -262,7 +269,7 @@ class Fold:
             case "message_delta":
                 # The counts are totals, not increments; one that is null has not changed.
                 usage = get_or_empty(self._message, "usage", dict)
-                changed = filled(**get_or_empty(event, "usage", dict))
+                changed = drop_empty(**get_or_empty(event, "usage", dict))
                 delta = get_or_empty(event, "delta", dict)
                 self._message |= {**delta, "usage": usage | changed}
             case "message_stop":

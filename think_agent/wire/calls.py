@@ -7,7 +7,8 @@ Rule 2: at an index, the next call begins if a piece names another tool. It also
         send every call at index 0.
 Rule 3: a piece with a name after whole arguments, but without another id, begins a repeat: some
         servers send each call once more at the end. A repeat adds nothing. If an id is missing, the
-        arguments decide: with others, it's a call of its own.
+        arguments decide: with others, it's a call of its own. Without any it never is, whatever its
+        id: a call that nobody made would run with its defaults.
 Rule 4: nothing else separates two calls. Servers change the id in every piece, write null for it,
         send the name late, again or in the first piece only, and mix the pieces of several calls.
 """
@@ -19,7 +20,7 @@ from ..streaming import Delta
 from ..text import json_text
 from .incoming import get_or_empty, merge_pieces, parse_arguments
 from .json_reading import json_value
-from .outgoing import filled
+from .outgoing import drop_empty
 from .pieces import CallReader
 
 
@@ -47,6 +48,11 @@ class CallAssembler:
         if call.is_repeat is False:
             self._number(call)
         return call.reader.take_deltas()
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Has a call begun of which no arguments have come?"""
+        return not all(call.has_arguments or call.is_repeat for call in self._calls)
 
     def whole(self) -> list[Json]:
         """The calls, as if they had come whole."""
@@ -99,14 +105,18 @@ class PartialCall:
         self.before = before
         self.id = ""
         self.name = ""
+        self.has_arguments = False
         self.reader = CallReader("", None)
         self._pieces: list[Json] = []
 
     def add(self, piece: Json) -> None:
         function = piece["function"]
+        arguments = function.get("arguments", "")
         self.id = self.id or piece.get("id", "")
-        self.name = self.reader.name = self.name or function.get("name", "")
-        self.reader.read(function.get("arguments", ""))
+        self.name = self.name or function.get("name", "")
+        self.has_arguments = self.has_arguments or bool(arguments)
+        self.reader.name = self.name
+        self.reader.read(arguments)
         self._pieces.append(piece)
 
     @property
@@ -115,8 +125,12 @@ class PartialCall:
         before = self.before
         if before is None:
             return False
+        if self.id and self.id == before.id:
+            return True
+        if not self.has_arguments:
+            return None
         if self.id and before.id:
-            return self.id == before.id
+            return False
         if self.reader.is_whole:
             return bool(self._meaning() == before._meaning())
         return None
@@ -148,12 +162,12 @@ class PartialCall:
 
 def _without_empty_fields(piece: Json) -> Json:
     """A piece without its index, nulls and empty texts. Its arguments are a text."""
-    function = filled(**get_or_empty(piece, "function", dict))
+    function = drop_empty(**get_or_empty(piece, "function", dict))
     get_or_empty(function, "name", str)  # raises ValueError if it is something else
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
         function["arguments"] = json_text(arguments)
-    plain = filled(**piece)
+    plain = drop_empty(**piece)
     plain.pop("index", None)
     if plain.get("id") == "null":  # the null of another language, as a word
         del plain["id"]

@@ -3,12 +3,12 @@
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
 from .incoming import get_or_empty, parse_arguments
-from .outgoing import arguments_object, arguments_text, sendable
+from .outgoing import prepare_messages, wrap_arguments, write_arguments
 
 NEW_CALL: Json = {"type": "function", "function": {}}
 
 
-def chat_messages(
+def write_messages(
     request: Request, provider: str, host: str, short_ids: bool = False
 ) -> list[Json]:
     """The messages of a request. A native message goes back as it came, except the ids and the
@@ -19,7 +19,7 @@ def chat_messages(
     wire: list[Json] = []
     if request.system:  # Ollama silently ignores a field named `system`
         wire.append({"role": "system", "content": request.system})
-    for message in sendable(request.messages, provider, host=host, short_ids=short_ids):
+    for message in prepare_messages(request.messages, provider, host=host, short_ids=short_ids):
         if isinstance(message, ToolResult):
             result = {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
             if is_ollama:
@@ -46,14 +46,14 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
         own = next(written, NEW_CALL)
         function = {**own["function"], "name": call.name}
         if is_ollama:
-            function["arguments"] = arguments_object(call)
+            function["arguments"] = wrap_arguments(call)
         else:
-            function["arguments"] = arguments_text(call, function.get("arguments"))
+            function["arguments"] = write_arguments(call, function.get("arguments"))
         calls.append({**own, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
 
 
-def function_calls(message: Json) -> tuple[ToolCall, ...]:
+def read_function_calls(message: Json) -> tuple[ToolCall, ...]:
     """The calls of a message. Both protocols write them in the same form."""
     calls = []
     for call in get_or_empty(message, "tool_calls", list):

@@ -24,7 +24,7 @@ from .incoming import (
     parse_arguments,
     read_count,
 )
-from .outgoing import arguments_object, filled, sendable
+from .outgoing import drop_empty, prepare_messages, wrap_arguments
 from .settings import Settings
 
 NAME = "gemini"
@@ -66,7 +66,7 @@ def to_wire(
     """The body of a request. `model` is not in it, but decides how reasoning is asked for.
     With `strict`, the sampler keeps to the schemas of the tools.
     """
-    generation = filled(
+    generation = drop_empty(
         maxOutputTokens=settings.output_of(request),
         temperature=settings.temperature,
         seed=settings.seed,
@@ -88,8 +88,8 @@ def to_wire(
             for tool in request.tools
         ]
         body["tools"] = [{"functionDeclarations": declared}]
-        body["toolConfig"] = filled(functionCallingConfig=_choice(request, strict))
-    return filled(**body)
+        body["toolConfig"] = drop_empty(functionCallingConfig=_choice(request, strict))
+    return drop_empty(**body)
 
 
 def _reasoning(settings: Settings, model: str) -> Json:
@@ -121,7 +121,7 @@ def _contents(request: Request, host: str) -> list[Json]:
     contents = []
     answers: list[Json] = []  # the results of one reply
     known: set[str] = set()  # ids in the calls as they are sent; those of Gemini may have none
-    for message in sendable(request.messages, NAME, host=host):
+    for message in prepare_messages(request.messages, NAME, host=host):
         if isinstance(message, ToolResult):
             if not answers:
                 contents.append({"role": "user", "parts": answers})
@@ -147,7 +147,7 @@ def _model_content(message: Assistant) -> Json:
         parts.append({"text": message.text})
     signature = {"thoughtSignature": NOT_BY_GEMINI}  # on the first call only
     for call in message.tool_calls:
-        function = {"id": call.id, "name": call.name, "args": arguments_object(call)}
+        function = {"id": call.id, "name": call.name, "args": wrap_arguments(call)}
         parts.append({"functionCall": function, **signature})
         signature = {}
     return {"role": "model", "parts": parts}
@@ -245,9 +245,9 @@ class Fold:
         self._parts: list[Json] = [{}]  # the first one is empty, and left out
 
     def feed(self, event: Json) -> list[Delta]:
-        self._response |= filled(**event)  # the last token counts are the right ones
+        self._response |= drop_empty(**event)  # the last token counts are the right ones
         candidate = first_choice(get_or_empty(event, "candidates", list))
-        self._candidate |= filled(**candidate)
+        self._candidate |= drop_empty(**candidate)
         content = get_or_empty(candidate, "content", dict)
         deltas = []
         for part in get_or_empty(content, "parts", list):

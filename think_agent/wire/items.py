@@ -260,16 +260,17 @@ class PartialItem:
             return False
         if self.name and given.get("name") and self.name != given["name"]:
             return False
-        mine = _join_texts(self.type, self.whole())
-        others = _join_texts(self.type, given)
-        if self.done and self.type == "function_call":  # another one may be like it, but not it
+        mine = _squeeze(self.type, self.whole())
+        others = _squeeze(self.type, given)
+        if self.done and self.type == "function_call":  # another call of the tool may be like it
             return mine == others
-        return mine in NO_TEXT or others in NO_TEXT or others.startswith(mine)
+        is_part = mine.startswith(others) or others.startswith(mine)
+        return is_part or mine in NO_TEXT or others in NO_TEXT
 
     def is_like(self, other: "PartialItem") -> bool:
         """Has it the type and the text of the other one?"""
-        mine = _join_texts(self.type, self.whole())
-        return self.type == other.type and mine == _join_texts(other.type, other.whole())
+        mine = _squeeze(self.type, self.whole())
+        return self.type == other.type and mine == _squeeze(other.type, other.whole())
 
     def text_at(self, place: Place) -> str:
         """The text that was streamed there."""
@@ -345,6 +346,11 @@ def _read_texts(type: str, item: Json) -> Iterator[tuple[Place, str]]:
 
 def _join_texts(type: str, item: Json) -> str:
     return "".join([text for _, text in _read_texts(type, item)])
+
+
+def _squeeze(type: str, item: Json) -> str:
+    """The text of an item without whitespace: a server may write JSON in two ways."""
+    return "".join(_join_texts(type, item).split())
 
 
 def _pair(output: list[Json], streamed: list[PartialItem]) -> list[tuple[Json, PartialItem | None]]:

@@ -20,7 +20,7 @@ from typing import Any
 from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
-from .chat import chat_messages, function_calls
+from .chat import read_function_calls, write_messages
 from .incoming import (
     add_stop_reason,
     get_or_empty,
@@ -29,7 +29,7 @@ from .incoming import (
     read_count,
     require_key,
 )
-from .outgoing import filled, openai_function
+from .outgoing import describe_function, drop_empty
 from .settings import Settings
 
 NAME = "ollama"
@@ -58,7 +58,7 @@ def to_wire(
     one_call: bool = False,
 ) -> Json:
     """The body of a request. `think`: a level of Ollama's own, instead of `settings.reasoning`."""
-    messages = chat_messages(request, NAME, host, short_ids)
+    messages = write_messages(request, NAME, host, short_ids)
     if text_hides_calls:
         for message in messages:  # those with calls are new dicts
             if "tool_calls" in message:
@@ -70,10 +70,10 @@ def to_wire(
     schema = request.output_schema
     if request.tools and request.tool_choice == "auto":
         schema = None
-    return filled(
+    return drop_empty(
         model=model,
         messages=messages,
-        options=filled(
+        options=drop_empty(
             num_ctx=num_ctx,
             num_predict=settings.output_of(request),
             temperature=settings.temperature,
@@ -85,7 +85,8 @@ def to_wire(
         keep_alive=keep_alive,
         think={"off": False}.get(level, level),
         tools=[
-            {"type": "function", "function": openai_function(tool, False)} for tool in request.tools
+            {"type": "function", "function": describe_function(tool, False)}
+            for tool in request.tools
         ],
         format=schema,
     )
@@ -126,10 +127,10 @@ def from_wire(response: Json) -> Assistant:
     reply = Assistant(
         get_or_empty(message, "content", str),
         get_or_empty(message, "thinking", str),
-        function_calls(message),
+        read_function_calls(message),
         usage=read_usage(response),
         model=get_or_empty(response, "model", str),
-        native={"role": "assistant", "content": "", **filled(**message)},
+        native={"role": "assistant", "content": "", **drop_empty(**message)},
     )
     reason = response.get("done_reason") or "stop"
     is_empty = not (reply.text.strip() or reply.tool_calls)
@@ -155,7 +156,7 @@ class Fold:
     def feed(self, event: Json) -> list[Delta]:
         self._last = event
         message = get_or_empty(event, "message", dict)
-        self._pieces.append(filled(**message))
+        self._pieces.append(drop_empty(**message))
         self.ended = event.get("done", False)
         part = from_wire({**event, "message": message})
         deltas = make_deltas(part, self._calls)

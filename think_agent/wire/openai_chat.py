@@ -17,7 +17,7 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from .calls import CallAssembler
-from .chat import chat_messages, function_calls
+from .chat import read_function_calls, write_messages
 from .incoming import (
     STREAM_BROKE_OFF,
     add_stop_reason,
@@ -30,7 +30,7 @@ from .incoming import (
     read_first_count,
     require_key,
 )
-from .outgoing import choice_of, filled, openai_function
+from .outgoing import describe_function, drop_empty, select_choice
 from .settings import Settings
 
 NAME = "openai"
@@ -97,19 +97,19 @@ def to_wire(
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": request.output_schema, "strict": True},
         }
-    choice: Any = choice_of(request)
+    choice: Any = select_choice(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "function": {"name": choice.name}}
         if form:  # it forces the call instead (`forms.py`)
             choice = None
-    return filled(
+    return drop_empty(
         model=model,
-        messages=chat_messages(request, NAME, host, short_ids),
+        messages=write_messages(request, NAME, host, short_ids),
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=effort,
         tools=[
-            {"type": "function", "function": openai_function(tool, strict)}
+            {"type": "function", "function": describe_function(tool, strict)}
             for tool in request.tools
         ],
         tool_choice=choice,
@@ -164,7 +164,7 @@ def from_wire(response: Json) -> Assistant:
         reason = "content_filter"
     reply = Assistant(
         *_texts(message),
-        function_calls(message),
+        read_function_calls(message),
         usage=read_usage(response),
         model=get_or_empty(response, "model", str),
         native={"role": "assistant", "content": None, **message},
@@ -177,7 +177,7 @@ def from_wire(response: Json) -> Assistant:
 
 def _plain(message: Json) -> Json:
     """A message, or a piece of one, without empty fields."""
-    plain = filled(**message)  # rule 2
+    plain = drop_empty(**message)  # rule 2
     if isinstance(plain.get("content"), dict):  # Cloudflare parses an answer in JSON
         plain["content"] = json_text(plain["content"])
     return plain
@@ -207,10 +207,10 @@ class Fold:
         self._calls = CallAssembler()
 
     def feed(self, chunk: Json) -> list[Delta]:
-        self._response |= filled(**chunk)
+        self._response |= drop_empty(**chunk)
         choices = get_or_empty(chunk, "choices", list)
         choice = first_choice(choices)
-        self._choice |= filled(**choice)
+        self._choice |= drop_empty(**choice)
         # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
         self._counted = bool(chunk.get("usage")) and not choices
         self.ended = self._counted and "finish_reason" in self._choice
@@ -225,9 +225,7 @@ class Fold:
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
-        calls = self._calls.whole()
-        message["tool_calls"] = calls
-        written = [call["function"].get("arguments") for call in calls]
+        message["tool_calls"] = self._calls.whole()
 
         # One entry for each type and index: servers refuse the signature of reasoning in fragments.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
@@ -236,6 +234,6 @@ class Fold:
         message["reasoning_details"] = [merge_pieces(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
-        if not (self._counted and all(written)):  # a call may have been cut off
+        if not self._counted or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
         return {**self._response, "choices": [choice]}

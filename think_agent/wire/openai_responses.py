@@ -24,7 +24,14 @@ from .incoming import (
     require_key,
 )
 from .items import KINDS, ItemAssembler
-from .outgoing import arguments_text, choice_of, digest, filled, openai_function, sendable
+from .outgoing import (
+    describe_function,
+    drop_empty,
+    make_digest,
+    prepare_messages,
+    select_choice,
+    write_arguments,
+)
 from .settings import Settings
 
 NAME = "openai"
@@ -44,15 +51,15 @@ NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
 def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, host: str) -> Json:
     """The body of a request."""
-    choice: Any = choice_of(request)
+    choice: Any = select_choice(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "name": choice.name}
     # Without `strict` the API takes it as true, and refuses every optional parameter.
     tools = [
-        {"type": "function", "strict": False, **openai_function(tool, strict)}
+        {"type": "function", "strict": False, **describe_function(tool, strict)}
         for tool in request.tools
     ]
-    body = filled(
+    body = drop_empty(
         model=model,
         input=_input(request, host),
         store=False,  # rule 1
@@ -61,7 +68,9 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         instructions=request.system,
         tools=tools,
         tool_choice=choice,
-        prompt_cache_key=digest(request.system, tools),  # requests that begin alike share a cache
+        prompt_cache_key=make_digest(
+            request.system, tools
+        ),  # requests that begin alike share a cache
     )
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}
@@ -83,7 +92,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
 
 def _input(request: Request, host: str) -> list[Json]:
     items = []
-    for message in sendable(request.messages, NAME, host=host, native=list):
+    for message in prepare_messages(request.messages, NAME, host=host, native=list):
         if isinstance(message, ToolResult):
             items.append(
                 {
@@ -111,7 +120,7 @@ def _reply(reply: Assistant) -> list[Json]:
     for item in native:
         if item.get("type") == "function_call":
             call = next(calls)
-            arguments = arguments_text(call, item.get("arguments"))
+            arguments = write_arguments(call, item.get("arguments"))
             item = {**item, "call_id": call.id, "arguments": arguments}
         items.append(item)
     while items and items[-1].get("type") == "reasoning":

@@ -49,7 +49,7 @@ KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` unde
     "required",
     "additionalProperties",
 }
-body_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+encode_body = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """A body as text. Raises TypeError or ValueError for what JSON does not have: it is the mistake of
 whoever wrote a tool.
 """
@@ -57,7 +57,7 @@ whoever wrote a tool.
 Answered = list[tuple[ToolCall, ToolResult]]
 
 
-def sendable(
+def prepare_messages(
     messages: Sequence[Message],
     provider: str,
     dialect: str = "",
@@ -79,7 +79,7 @@ def sendable(
     - A message that only the kit reads is left out, and so is an empty reply.
     """
     ids = CallIds(short=short_ids)
-    for reply, answered in with_results(messages):
+    for reply, answered in pair_results(messages):
         if isinstance(reply, User):
             yield reply
             continue
@@ -132,7 +132,7 @@ class CallIds:
         return f"call{number:05}"
 
 
-def with_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
+def pair_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
     """What is said by users and by models. Each result is with its reply."""
     said: list[tuple[User | Assistant, Answered]] = []
     answered: Answered = []
@@ -171,14 +171,14 @@ def relax(request: Request, refused: Mapping[str, str]) -> Request:
     return replace(request, tool_choice="auto")
 
 
-def choice_of(request: Request) -> ToolChoice | None:
+def select_choice(request: Request) -> ToolChoice | None:
     """The tool choice that has to be sent. None for the default, and without tools."""
     if request.tools and request.tool_choice != "auto":  # some servers refuse even "auto"
         return request.tool_choice
     return None
 
 
-def digest(*values: Any) -> str:
+def make_digest(*values: Any) -> str:
     """A short digest of JSON values: the same for the same values, in every process."""
     return sha256(pydantic_core.to_json(values)).hexdigest()[:16]
 
@@ -201,7 +201,7 @@ def is_closed(schema: Json) -> bool:
     return all(is_closed(part) for part in inner)
 
 
-def openai_function(tool: Tool, strict: bool) -> Json:
+def describe_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
     # The APIs require `properties`, which a tool without parameters may leave out.
     function: Json = {
@@ -214,7 +214,7 @@ def openai_function(tool: Tool, strict: bool) -> Json:
     return function
 
 
-def arguments_object(call: ToolCall) -> Json:
+def wrap_arguments(call: ToolCall) -> Json:
     """The arguments of `call`. Providers take only an object. What the model wrote instead of one
     is wrapped, so that the model can see it.
     """
@@ -223,7 +223,7 @@ def arguments_object(call: ToolCall) -> Json:
     return {"invalid": call.arguments}
 
 
-def arguments_text(call: ToolCall, written: Any) -> str:
+def write_arguments(call: ToolCall, written: Any) -> str:
     """The arguments of `call` as JSON text: the text that the model has `written`, if a strict
     reader reads the same. (Ours accepts line breaks in strings, and reads "null" as an object.)
     """
@@ -233,9 +233,9 @@ def arguments_text(call: ToolCall, written: Any) -> str:
                 return written
         except ValueError:
             pass
-    return pydantic_core.to_json(arguments_object(call)).decode()  # six times as fast as json
+    return pydantic_core.to_json(wrap_arguments(call)).decode()  # six times as fast as json
 
 
-def filled(**fields: Any) -> Json:
+def drop_empty(**fields: Any) -> Json:
     """These fields, without the empty ones."""
     return {key: value for key, value in fields.items() if value not in (None, "", [], {})}
