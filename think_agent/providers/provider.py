@@ -193,7 +193,7 @@ class Exchange:
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
         if self.trip.is_page:
-            raise self.provider.not_a_reply()
+            raise self.provider.make_damage_error()
         reply = self._read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
