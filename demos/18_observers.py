@@ -3,8 +3,8 @@
 Since lesson 17: nothing in the loop is changed. The run is watched.
 
 Rule 1: an observer is a function of an event, for `run(…, on_event=…)` or, as here, for the items
-        of `stream`. Events come as they happen: pieces of a reply (Delta), notices, each message as
-        it is recorded, and at the end the Outcome.
+        of `stream`. Events come as they happen: pieces of a reply (Delta), notices, what a server
+        is doing meanwhile (Progress), each message as it is recorded, and at the end the Outcome.
 Rule 2: an observer only listens. A run with it is the same run, so several can watch it.
 Rule 3: spans have names, times and counts, and no content. The content is in the transcript.
 

@@ -103,4 +103,4 @@ __all__ = [
     "next_step",
     "tool",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"

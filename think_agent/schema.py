@@ -109,7 +109,7 @@ def returned(function: Callable[..., Any]) -> Json | None:
         schema = adapter.json_schema(mode="serialization")
     except Exception:  # any type may be returned, and some bring code of their own
         return None
-    return transformed(schema, _without_title, recursive={}) or None
+    return transformed(schema, _without_what_says_nothing, recursive={}) or None
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -203,6 +203,12 @@ class _Walk:
 def _without_title(node: Json) -> Json:
     node.pop("title", None)
     return node
+
+
+def _without_what_says_nothing(node: Json) -> Json:
+    if node.get("additionalProperties") is True:
+        del node["additionalProperties"]
+    return _without_title(node)
 
 
 def reduced(schema: Json, *, strict: bool) -> Json:

@@ -4,7 +4,7 @@ Rule 1: the files are the only state. A conversation is read from its file whene
         a server that was killed has lost nothing, and another program may go on with a file.
 Rule 2: a run is a task of its own. A watcher (an open page) may come and go; that ends no run.
 Rule 3: a call that needs approval pauses the run: there is no `approve=`. The answer may come days
-        later, and says to which call it belongs.
+        later, and names its question. A person may say something else, too.
 Rule 4: whoever begins to watch gets all that was said so far and then every event, without a gap:
         both happen in one step of the event loop, in which a run writes, too.
 Rule 5: what may be done with a conversation follows from its state (MAY), for the page as well.
@@ -37,7 +37,7 @@ Action: TypeAlias = Literal["turn", "stop", "resume", "verdict"]
 MAY: dict[State, tuple[Action, ...]] = {
     "new": ("turn",),
     "running": ("stop",),
-    "waits": ("verdict", "turn"),  # a person may say something else instead
+    "waits": ("verdict", "turn"),
     "stopped": ("resume", "turn"),
     "ended": ("turn",),
     "damaged": (),
@@ -45,8 +45,8 @@ MAY: dict[State, tuple[Action, ...]] = {
 }
 SAYS: dict[State, str] = {  # what the page says of a state
     "running": "The desk is working.",
-    "waits": "The desk waits for your decision.",
-    "stopped": "Stopped. Nothing is lost: it can go on.",
+    "waits": "The desk waits for your decision. Or say something else: then it is not run.",
+    "stopped": "Stopped. Nothing is lost: it can go on, or you say something else.",
     "damaged": "A line of its file cannot be read: repair it, or restore a copy.",
     "unreadable": "Its file cannot be read: repair it, or restore a copy.",
 }
@@ -64,7 +64,8 @@ class Conversation:
         self._planner = planner
         self._problem = ""  # why the last run broke off
         self._task: asyncio.Task[None] | None = None
-        self._recorded = asyncio.Event()  # what a person said or decided is in the file
+        self._has_begun = asyncio.Event()  # it is in the file what a person said, or it failed
+        self._is_recorded = False
         self._watchers: set[Watcher] = set()
 
     def _entries(self) -> tuple[Entry, ...]:
@@ -103,7 +104,7 @@ class Conversation:
         """Begin a turn. It returns when the text is in the file."""
         self._expect("turn")
         self._start(agent.arun(text, transcript=self.path, on_event=self._show))
-        await self._recorded.wait()
+        await self._begun()
 
     def go_on(self, agent: Agent) -> None:
         """Go on with a turn that was stopped."""
@@ -112,14 +113,20 @@ class Conversation:
 
     async def answer(self, agent: Agent, verdict: Verdict) -> None:
         """Answer the question that waits, if it is still that one. It returns when the answer is in
-        the file.
+        the file, or the question has to be asked anew.
         """
         self._expect("verdict")
         paused = Turn.of(_messages(self._entries())).paused
-        if paused is None or paused.id != verdict.question.partition(".")[0]:
+        if paused is None or paused.id != verdict.question.rpartition(".")[0]:
             raise Unfitting("this question was answered already; look at the conversation")
         self._start(agent.aresume(self.path, verdict=verdict, on_event=self._show))
-        await self._recorded.wait()
+        await self._begun()
+
+    async def _begun(self) -> None:
+        """Wait until it is recorded what a person said. Raises Unfitting if it never was."""
+        await self._has_begun.wait()
+        if self._problem and not self._is_recorded:
+            raise Unfitting(self._problem)
 
     def edited(self, text: str) -> Json:
         """What the card shows if a person puts in these arguments, as JSON text: the arguments as
@@ -190,12 +197,10 @@ class Conversation:
         }
 
     def _question(self, messages: list[Message]) -> AskHuman:
-        """The question that waits. After a change of the code it may be another one, with another
-        id.
-        """
+        """The question that waits."""
         step = self._planner.next_step(messages)
         assert isinstance(step, Done)
-        assert step.question  # while a question is open, the next step is that question
+        assert step.question
         return step.question
 
     def _expect(self, action: Action) -> None:
@@ -205,7 +210,8 @@ class Conversation:
 
     def _start(self, run: Coroutine[Any, Any, object]) -> None:
         self._problem = ""
-        self._recorded.clear()
+        self._has_begun.clear()
+        self._is_recorded = False
         self._task = asyncio.create_task(self._finished(run))
         self._task.add_done_callback(self._settle)
         self._tell(self._standing())
@@ -222,12 +228,13 @@ class Conversation:
     def _settle(self, task: object) -> None:
         """Say where the conversation stands now, also if it was stopped before it began."""
         self._task = None
-        self._recorded.set()
+        self._has_begun.set()
         self._tell(self._standing())
 
     def _show(self, event: Event) -> None:
         if isinstance(event, MESSAGES):  # a notice may come before it
-            self._recorded.set()
+            self._is_recorded = True
+            self._has_begun.set()
         self._tell(event_as_json(event))
 
     def _tell(self, event: Json) -> None:

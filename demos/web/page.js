@@ -133,6 +133,7 @@ function ask() {
   $("remark").textContent = card.remark;
   $("thought").textContent = card.thought;
   $("asks").textContent = card.asks;
+  $("why").textContent = card.why;
   $("keys").replaceChildren(...card.keys.map(({value, label}) => Object.assign(
     element("button", "", label), {id: value, value, type: "submit"})));
   listValues($("received"), card.arguments);

@@ -74,11 +74,11 @@ class Said(Chosen):
 
 
 class Answer(Chosen):
-    """A person's answer to the question with this id (`AskHuman.id`), as in `Verdict`. `arguments`
-    may be JSON text: then no number in them passes through a browser.
+    """A person's answer to the question of the id `question`, as in `Verdict`. `arguments` may be
+    JSON text: then no number in them passes through a browser.
     """
 
-    question: str
+    question: Annotated[str, Field(min_length=1)]
     decision: Literal["yes", "no", "quit"]
     reason: str = ""
     arguments: Json | str | None = None

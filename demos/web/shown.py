@@ -66,12 +66,16 @@ def _of_user(message: said.User) -> Iterator[Line]:
 def _of_reply(reply: said.Assistant) -> Iterator[Line]:
     yield Line("thinking", reply.thinking)
     yield Line("commentary", reply.commentary)
+    if is_remark(reply):
+        yield Line("commentary", reply.text)
     for call in reply.tool_calls:
-        if call.name == THINK_NAME or carried(call):
+        if call.name == THINK_NAME:
             yield Line("thought", thought(call))
-        if call.name != THINK_NAME:
+        else:
+            yield Line("thought", carried(call))
             yield Line("call", signature(call))
-    yield Line("commentary" if is_remark(reply) else "answer", reply.text)
+    if not is_remark(reply):
+        yield Line("answer", reply.text)
 
 
 def _of_result(result: said.ToolResult) -> Iterator[Line]:
@@ -123,8 +127,9 @@ _LINES: Mapping[type, Callable[[Any], Iterator[Line]]] = {
 
 def card(question: AskHuman) -> Json:
     """A question as the page shows it. `id` names the question in an answer. `asks` is what the
-    person decides, and `keys` are the answers: what each posts, and its label. `editable` are the
-    arguments as JSON text, if they may be edited. `call` is the call as it is.
+    person decides, and `keys` are the answers: what each posts, and its label; `why` says who reads
+    the words that may come with one. `editable` are the arguments as JSON text, if they may be
+    edited. `call` is the call as it is.
     """
     shown: Json = {
         "id": question.id,
@@ -136,8 +141,10 @@ def card(question: AskHuman) -> Json:
         "as_new": None,
         "editable": None,
         "keys": _keys(question),
+        "why": "Your words, if you like. The model reads them.",
     }
     if question.call is None:
+        shown["why"] = "Your words, if you like. With a yes, the model reads them."
         return shown
     arguments = question.received
     if arguments is None and isinstance(question.call.arguments, dict):
@@ -165,6 +172,8 @@ def _keys(question: AskHuman) -> list[Json]:
     """The answers to a question, each with its label. The words are those of the terminal."""
     if question.call is None:
         labels = {"yes": "Yes: go on", "no": "No: the request is over"}
+    elif question.is_refused:
+        labels = {"yes": "Yes (it is refused)", "no": "No"}
     elif question.as_new:
         labels = {"yes": "Yes: the same again", "new": "Yes: a new one", "no": "No"}
     else:

@@ -8,7 +8,7 @@ from tests.support.agents import pay
 from tests.support.traces import needs_traces, recorded
 from think_agent import Agent, AskHuman, CallModel, Done, Refuse, ScriptedModel, Verdict, tool
 from think_agent.audit import backtest
-from think_agent.messages import Ended, ToolResult
+from think_agent.messages import Ended, Paused, ToolResult
 from think_agent.policies.doubt import doubt
 from think_agent.policies.gate import gate
 from think_agent.policies.silence import confirm_silence
@@ -57,7 +57,8 @@ def test_doubt_alone_knows_a_call_by_its_words():
     model = ScriptedModel([(call("order", cents=1), call("fly")), call("order", cents=1), "Hm."])
     run = Agent(model, [order], approve=lambda asked: False).run("Order").transcript
     assert backtest(doubt({"order": order}), [run]) == []  # it asked then, too
-    unasked = [m for m in run if not isinstance(m, Verdict)]
+    before_the_question = next(i for i, m in enumerate(run) if isinstance(m, Verdict))
+    unasked = [m for m in run[:before_the_question] if not isinstance(m, Paused)]
     [(_, _, step)] = backtest(doubt({"order": order}), [unasked])
     assert isinstance(step, AskHuman)
 

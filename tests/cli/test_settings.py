@@ -9,12 +9,12 @@ import pytest
 from demos.fleet.__main__ import main as fleet
 from demos.refund.__main__ import refund
 from tests.support.commands import ROOT, in_a_terminal, run_here, text_of
-from think_agent.cli.main import think_agent
+from think_agent.cli.main import COMMANDS, think_agent
 from think_agent.cli.names import ALIASES, INSTEAD, SETTINGS
 from think_agent.cli.options import flags
 
 DESK = ("demos.refund", "ORD-001", "--provider", "offline")
-COMMANDS = {  # each with the words that it needs
+WORDS = {  # of some commands, each with the words that it needs
     "refund": DESK,
     "probe": ("think_agent", "probe", "--provider", "openai:m"),
     "eval": ("think_agent", "eval", f"{ROOT}/demos/refund/cases.jsonl"),
@@ -48,22 +48,22 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "lesson"])
+@pytest.mark.parametrize("command", [name for name in WORDS if name != "lesson"])
 @pytest.mark.parametrize("unknown", UNKNOWN, ids=lambda unknown: unknown.name)
 def test_a_name_in_the_file_that_no_command_knows_is_an_error(tmp_path, command, unknown):
     config = tmp_path / "agent.toml"
     config.write_text(f"[think_agent]\n{unknown.name} = 1\n")
-    done = run_here(*COMMANDS[command], "--config", str(config))
+    done = run_here(*WORDS[command], "--config", str(config))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert f"{unknown.name}: there is no such setting; {unknown.advice}" in done.stderr
     assert str(config) in done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", WORDS)
 @pytest.mark.parametrize("unknown", UNKNOWN, ids=lambda unknown: unknown.name)
 def test_a_variable_that_no_command_knows_is_an_error(command, unknown):
     variable = f"THINK_AGENT_{unknown.name.upper()}"
-    done = run_here(*COMMANDS[command], **{variable: "1"})
+    done = run_here(*WORDS[command], **{variable: "1"})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert f"{unknown.name}: there is no such setting; {unknown.advice}" in done.stderr
     assert f"({variable})" in done.stderr
@@ -142,8 +142,12 @@ def test_a_setting_of_another_command_is_not_the_request(tmp_path):
 
 def test_settings_are_the_flags_of_all_commands():
     """A new flag belongs into `think_agent/cli/names.py`."""
+    context = click.Context(think_agent)
     commands: list[click.Command] = [refund, *fleet.commands.values()]
-    commands += think_agent.commands.values()
+    for name in COMMANDS:
+        command = think_agent.get_command(context, name)
+        assert command
+        commands.append(command)
     found = {name for command in commands for name in flags(command)}
     assert found | {"prices"} == SETTINGS
 

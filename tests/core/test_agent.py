@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.agents import agent
 from tests.support.pieces import InPieces
 from tests.support.strategies import calls, transcripts
-from think_agent import THINK, THINK_MINIMAL, Agent, Outcome, ScriptedModel, Tool, Turn, tool
+from think_agent import Agent, Outcome, Progress, ScriptedModel, THINK, THINK_MINIMAL, Tool, Turn, tool
 from think_agent.loop import NUDGE, AskHuman, Done
 from think_agent.messages import Assistant, Ended, Force, Started, ToolCall, ToolResult, Usage, User
 from think_agent.received import with_ids
@@ -244,8 +244,8 @@ def events(*replies, **settings):
 
 def test_events_come_in_order():
     assert events((LEAVE, PAY), Assistant(), "Paid.") == [
-        "go", "Assistant", "ToolResult", "Started", "ToolResult",
-        "Assistant", NUDGE.text, "Assistant", "Ended", "Outcome",
+        "go", "Progress", "Assistant", "ToolResult", "Started", "ToolResult",
+        "Progress", "Assistant", NUDGE.text, "Progress", "Assistant", "Ended", "Outcome",
     ]  # fmt: skip
 
 
@@ -257,9 +257,10 @@ def test_of_a_reply_that_was_cut_nobody_can_tell_whether_it_honored_its_choice()
 
 def test_an_ignored_tool_choice_causes_a_notice():
     assert events(LOOK, LEAVE, says(PAY, text="Bye.")) == [
-        "go", "Assistant", "script was forced to call think and did not: the choice was ignored.",
-        "Started", "ToolResult", "Assistant", "ToolResult",
-        "Assistant", "script called tools in its final reply; they were not run.",
+        "go", "Progress",
+        "Assistant", "script was forced to call think and did not: the choice was ignored.",
+        "Started", "ToolResult", "Progress", "Assistant", "ToolResult",
+        "Progress", "Assistant", "script called tools in its final reply; they were not run.",
         "Ended", "Outcome",
     ]  # fmt: skip
     assert "forced to call a tool and did not" in events(think("x"), "Bye.", force="always")[-3]
@@ -268,11 +269,11 @@ def test_an_ignored_tool_choice_causes_a_notice():
 def test_deltas_and_notices_are_events_but_not_in_the_transcript():
     seen, halting = [], Agent(InPieces(Assistant("Hello."), 3))
     outcome = halting.run("Hi", on_event=seen.append)
-    kinds = [User, Delta, Delta, Assistant, Notice, Ended, Outcome]
+    kinds = [User, Progress, Delta, Delta, Assistant, Notice, Ended, Outcome]
     assert [type(event) for event in seen] == kinds
-    assert seen[1:3] == [Delta("answer", "Hel"), Delta("answer", "lo.")]
+    assert seen[2:4] == [Delta("answer", "Hel"), Delta("answer", "lo.")]
     assert outcome == seen[-1] == halting.run("Hi")  # an agent keeps no conversation
-    assert outcome.transcript == (seen[0], seen[3], Ended("silence"))
+    assert outcome.transcript == (seen[0], seen[4], Ended("silence"))
 
 
 def test_a_lone_surrogate_in_the_arguments_can_be_streamed():

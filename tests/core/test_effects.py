@@ -86,7 +86,7 @@ def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
     assert (refused.refused, refused.content) == ("gate", "error: not run.")
     say = User("No more.", kind="limit")
     step = CallModel("none", say=say, bounds=Bounds(max_output_tokens=1_000))
-    said, request, *_ = asked(agent, step, BOTH, came=Assistant("Bye."))
+    said, _, request, *_ = asked(agent, step, BOTH, came=Assistant("Bye."))
     assert (said, request.messages) == (say, (ASK, BOTH, say))
     assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)
 

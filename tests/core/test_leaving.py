@@ -10,7 +10,17 @@ import pytest
 from tests.support.agents import by_place, of_kind, results
 from tests.support.desk import said
 from tests.support.providers import WAYS
-from think_agent import Agent, Delta, ModelError, Notice, Outcome, Paused, ScriptedModel, tool
+from think_agent import (
+    Agent,
+    Delta,
+    ModelError,
+    Notice,
+    Outcome,
+    Paused,
+    Progress,
+    ScriptedModel,
+    tool,
+)
 from think_agent.messages import MESSAGES
 from think_agent.testing import call, think
 
@@ -70,7 +80,9 @@ class Left(Exception):
 
 
 def test_each_kind_of_event_is_left():
-    assert {type(event) for event in events()} == {Delta, Notice, Outcome, *MESSAGES} - {Paused}
+    assert {type(event) for event in events()} == {Delta, Notice, Progress, Outcome, *MESSAGES} - {
+        Paused
+    }
 
 
 def assert_nothing_is_lost(desk, shown, saved):

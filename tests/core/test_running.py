@@ -208,7 +208,7 @@ def test_a_forked_child_cannot_write_into_the_file_of_its_parent(tmp_path):
             try:
                 agent("Hello.").run("Hi.", transcript=held)
             except TranscriptError as error:
-                refused = "another process opened it" in str(error)
+                refused = "it is closed" in str(error)
             finally:
                 os._exit(refused)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
@@ -221,7 +221,7 @@ def test_a_forked_child_cannot_write_into_the_file_of_its_parent(tmp_path):
 def test_an_outcome_prints_as_its_answer_and_its_counts():
     looks, thinks = call("look", item="tea"), think("Look again.")
     outcome = agent(looks, thinks, looks, "89 $", silence="accept", force="never").run("Tea?")
-    assert str(outcome) == "89 $\n(silence; actions: 2, behind a thought: 1; model calls: 4)"
+    assert str(outcome) == "89 $\n(silence; 2 actions, 1 of them behind a thought; 4 model calls)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 

@@ -20,7 +20,17 @@ from tests.support.counting import counted, grows_evenly
 from tests.support.pieces import told
 from tests.support.providers import SPEAKS, desk, every_provider, model_of, says
 from tests.support.strategies import replies
-from think_agent import Agent, Assistant, Delta, ModelError, Outcome, Request, ScriptedModel, User
+from think_agent import (
+    Agent,
+    Assistant,
+    Delta,
+    ModelError,
+    Outcome,
+    Progress,
+    Request,
+    ScriptedModel,
+    User,
+)
 from think_agent.testing import call
 from think_agent.wire.incoming import make_call_delta
 from think_agent.wire.pieces import CallReader, JsonReader
@@ -145,7 +155,7 @@ def test_a_streamed_run_shows_thoughts_thinking_calls_and_the_answer(provider):
     assert told(events, "thinking") == "".join(step.thinking for step in outcome.turn.replies)
     assert '"ORD-001"' in told(events, "call")
     assert "customer wants" not in outcome.answer
-    assert [e for e in events if not isinstance(e, (Delta, Outcome))] == list(outcome.transcript)
+    assert [e for e in events if not isinstance(e, (Delta, Progress, Outcome))] == list(outcome.transcript)
 
 
 @every_provider
@@ -177,7 +187,7 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
         for cut_at[0] in range(length):
             events, error = [], ""
             try:
-                events.extend(agent.stream("ORD-001"))
+                events.extend(e for e in agent.stream("ORD-001") if not isinstance(e, Progress))
             except ModelError as raised:
                 error = str(raised)
             if error:

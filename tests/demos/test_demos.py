@@ -53,7 +53,7 @@ SHOWS = {  # what each lesson prints about its subject
         r"exit signal: ORD-001(.|\n)*exit signal: ORD-001",
     ],
     "10_does_it_help": [
-        r"With 20 cases and 1 trial of each, a difference of \d\d points",
+        r"With 20 cases and 1 trial of each, a remedy .* gains \d\d points",
         r'"never": right on 3 of 20',
         r'"first": right on 7 of 20',
         r"never-think, without a thought: 3\n(.*\n)+five-rules, without a thought: 7",
@@ -101,7 +101,7 @@ SHOWS = {  # what each lesson prints about its subject
     "18_observers": [
         r"console\n  node begins: What is ORD-001\?\n(.*\n)*  tool calls: lookup_order\n",
         r"  tool result: lookup_order: ORD-001: .*\n(.*\n)*  node ends: signal\n",
-        r"list\n  User Assistant ToolResult .* Ended Outcome\n",
+        r"list\n  User .*Assistant ToolResult .* Ended Outcome\n",
         r"spans\n  chat \S+, execute_tool think, .*execute_tool lookup_order, .*invoke_agent\n",
     ],
     "19_three_ways_to_fail": [
@@ -130,7 +130,7 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 
 
 def test_these_are_all_lessons():
-    found = [path.stem for path in sorted((ROOT / "demos").glob("[01][0-9]_*.py"))]
+    found = [path.stem for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py"))]
     assert found == ["01_from_scratch", *LESSONS]
 
 

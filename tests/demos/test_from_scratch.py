@@ -74,7 +74,9 @@ def test_it_runs_alone_on_every_provider(provider, name, tmp_path):
         return script.complete(request)
 
     shutil.copy(FILE, tmp_path)
-    with serve(protocol(), brain) as server:
+    spoken = protocol()
+    spoken.wants_no_shift = False
+    with serve(spoken, brain) as server:
         url = server.url + "/v1" * (provider == "openai")
         done = subprocess.run(
             [sys.executable, "-I", FILE.name, provider, "I want a refund on ORD-001."],

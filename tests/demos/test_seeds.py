@@ -235,6 +235,12 @@ REASONING_TOOL = [
         "from demos.refund.shop import Shop\nprint(sorted(t.name for t in Shop().tools()))",
         r"\['check_refund_policy', 'lookup_order', 'process_refund'\]",
     ),
+    Item(
+        "31",
+        "one command",
+        "think_agent demo --provider offline ORD-001",
+        r"ORD-001 .*approved",
+    ),
     *[
         Item(
             number,

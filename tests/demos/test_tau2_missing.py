@@ -11,8 +11,8 @@ from tests.support.sizes import ROOT
 OTHER_PROJECT = {"tau2/__init__.py": ""}  # what PyPI has under that name
 NOTHING = {"loguru.py": "raise ModuleNotFoundError(\"No module named 'loguru'\")"}
 HOW = (
-    "tau2-bench is not installed: git clone https://github.com/sierra-research/tau2-bench && pip "
-    "install -e tau2-bench, on Python 3.12 or 3.13 (PyPI's tau2 is another project)"
+    "tau2-bench is not installed; with Python 3.12 or 3.13 run: git clone --branch v1.0.1 "
+    "https://github.com/sierra-research/tau2-bench && pip install -e tau2-bench"
 )
 EVAL = ("think_agent", "eval", "demos/refund/cases.jsonl", "--suite", "demos.tau2")
 
@@ -21,8 +21,8 @@ EVAL = ("think_agent", "eval", "demos/refund/cases.jsonl", "--suite", "demos.tau
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (("demos.tau2", "airline"), 1, f"error: {HOW}"),
-        (EVAL, 2, f"error: suite demos.tau2: {HOW}; name a module"),
+        (("demos.tau2", "airline"), 2, f"error: {HOW}"),
+        (EVAL, 2, f"error: {HOW}"),
     ],
 )
 def test_it_says_in_one_line_what_to_install(tmp_path, installed, words, code, line):

@@ -38,16 +38,40 @@ def asked(desk):
 # Over HTTP.
 
 
-def test_a_question_is_answered_once_by_a_post_and_by_its_call_alone(desk):
+def test_a_question_is_answered_once_by_a_post_that_names_it(desk):
     name, card = asked(desk)
     assert card["asks"] == "Run process_refund?"
     assert ["order_id", '"ORD-004"'] in card["arguments"]
     assert desk.post(name, "verdict", question="another.one", decision="yes").status_code == 409
-    assert desk.post(name, "turn", text="And ORD-001?").status_code == 409
+    assert desk.post(name, "verdict", decision="yes").status_code == 422  # it names none
     answers = [desk.post(name, "verdict", question=card["id"], decision="yes") for _ in "12"]
     assert [answer.status_code for answer in answers] == [200, 409]
     desk.until(name, "ended")
     assert decisions(desk.folder / "shop.db") == [("ORD-004", "approve")]
+
+
+def test_a_yes_to_what_is_not_shown_any_more_runs_nothing_and_asks_again(desk):
+    name, card = asked(desk)
+    stale = card["id"].partition(".")[0] + ".shown-otherwise"
+    assert desk.post(name, "verdict", question=stale, decision="yes").status_code == 200
+    assert desk.until(name, "waits")["card"]["id"] == card["id"]
+    assert decisions(desk.folder / "shop.db") == []
+
+
+def test_a_person_may_say_something_else_while_a_question_waits(desk):
+    name, card = asked(desk)
+    assert desk.post(name, "turn", text="Rather refund ORD-001").status_code == 200
+    desk.until(name, "ended")
+    assert decisions(desk.folder / "shop.db") == [("ORD-001", "approve")]
+    assert desk.post(name, "verdict", question=card["id"], decision="yes").status_code == 409
+
+
+def test_a_request_that_is_open_is_not_begun_twice(desk):
+    name, _ = asked(desk)
+    refused = desk.post(name, "turn", text=MANAGERS)
+    assert refused.status_code == 409
+    assert "this request is not finished yet" in refused.json()["detail"]
+    assert [kind for kind, _ in desk.rows(name)].count("request") == 1
 
 
 ESCALATE = {"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"}
@@ -203,7 +227,7 @@ def test_a_damaged_file_is_shown_as_far_as_it_can_be_read_and_says_so(desk):
     assert (standing["may"], standing["card"]) == ([], None)
     assert "cannot be read" in standing["says"]
     for action in ("turn", "resume", "stop", "verdict"):
-        body = {"turn": {"text": "hi"}, "verdict": {"question": "", "decision": "yes"}}
+        body = {"turn": {"text": "hi"}, "verdict": {"question": "a.b", "decision": "yes"}}
         assert desk.post(name="x", action=action, **body.get(action, {})).status_code in (409, 422)
     [listed] = desk.client.get("/conversations").json()
     assert (listed["title"], listed["state"]) == ("Refund ORD-001", "damaged")
@@ -235,11 +259,15 @@ def test_a_question_that_would_not_be_asked_today_can_still_be_read(desk):
     calls = [thought, {"id": "c", "name": "process_refund", "arguments": call}]
     reply = {"type": "assistant", "tool_calls": calls, "stop_reason": "tool_use"}
     noted = {"type": "toolresult", "call_id": "t", "name": "think", "content": "Thought recorded."}
-    asks = {"type": "paused", "question": "Run process_refund(…)?", "call_id": "c"}
+    asks = {"type": "paused", "question": "Run process_refund(…)?", "call_id": "c", "id": "q"}
     written(desk, "x", HEADER, REQUEST, *[json.dumps(one).encode() for one in (reply, noted, asks)])
     card = desk.until("x", "waits")["card"]
-    assert (card["id"], card["asks"]) == ("c", "Run process_refund?")
+    assert card["asks"] == "Run process_refund?"
     assert ["order_id", '"ORD-001"'] in card["arguments"]
+    no = {"question": card["id"], "decision": "no", "reason": "why?"}
+    assert desk.post("x", "verdict", **no).status_code == 200
+    desk.until("x", "ended")
+    assert decisions(desk.folder / "shop.db") == []
 
 
 # The command.

@@ -31,11 +31,12 @@ ROWS = [
         [
             ("thinking", "hm"),
             ("commentary", "Now."),
+            ("commentary", "Paid."),  # text beside a call is no answer
             ("thought", "It is due."),
             ("call", "pay(cents=5)"),
-            ("answer", "Paid."),
         ],
     ),
+    (Assistant("Paid."), [("answer", "Paid.")]),
     (
         Assistant(tool_calls=(CARRIES,)),
         [("thought", "It is due."), ("call", "pay(cents=5)")],
@@ -140,4 +141,9 @@ def test_of_a_call_that_may_have_happened_both_forms_are_shown():
 def test_a_question_without_a_call_is_asked_in_its_own_words():
     shown = card(AskHuman("3 replies in a row failed.\nGo on?"))
     assert shown["asks"] == "3 replies in a row failed.\nGo on?"
-    assert (shown["id"], shown["arguments"], shown["call"]) == ("", [], None)
+    assert (shown["arguments"], shown["call"]) == ([], None)
+
+
+def test_the_id_of_a_card_names_what_is_shown():
+    assert card(asked({"cents": 5}, pause="p"))["id"] == asked({"cents": 5}, pause="p").id
+    assert card(asked({"cents": 5}))["id"] != card(asked({"cents": 6}))["id"]

@@ -364,6 +364,11 @@ def degrees(city: str) -> Annotated[float, "in degrees Celsius"]:
     return 20.0
 
 
+def facts() -> dict[str, Any]:
+    """What is known."""
+    return {}
+
+
 async def parcels() -> list[Parcel]:
     """All parcels."""
     return []
@@ -383,6 +388,7 @@ RETURNS = [
     (tool(anything), None),
     (tool(degrees), {"type": "number", "description": "in degrees Celsius"}),
     (tool(parcels), {"type": "array", "items": PARCEL}),
+    (tool(facts), {"type": "object"}),
     (look, {"type": "string"}),
 ]
 

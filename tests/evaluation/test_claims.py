@@ -17,6 +17,7 @@ ROWS = [
 LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")  # its target
 TOOLS = {  # linked without a statement about them
     "https://ollama.com",
+    "https://docs.astral.sh/uv/",
     "https://docs.dbos.dev",
     "https://github.com/sierra-research/tau2-bench",
     "https://github.com/open-telemetry/semantic-conventions-genai",

@@ -102,6 +102,7 @@ class OllamaServer(Protocol):
     """
 
     stream_type = "application/x-ndjson"
+    wants_no_shift = True  # the SDK's own `chat` cannot say it
     failure = b'{"error": "Server overloaded, retry"}\n'
     forced_refusal = json.dumps(  # as 0.34.4 passes it on from its engine
         {
@@ -196,7 +197,8 @@ class OllamaServer(Protocol):
         check(thinks, f'"{name}" does not support thinking')
         check(not body.keys() - FIELDS, f"unknown fields {body.keys() - FIELDS}")
         check(isinstance(body["options"]["num_ctx"], int), "num_ctx is no number")
-        check(body.get("shift") is False, "the head of a prompt may be dropped")
+        if self.wants_no_shift:
+            check(body.get("shift") is False, "the head of a prompt may be dropped")
         wire = list(body["messages"])
         system = wire.pop(0)["content"] if wire and wire[0]["role"] == "system" else ""
         tools = tuple(_tool(tool) for tool in body.get("tools") or ())

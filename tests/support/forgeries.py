@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.agents import by_place
 from think_agent import (
@@ -27,6 +27,7 @@ from think_agent import (
     Verdict,
     tool,
 )
+from think_agent.audit.check import check
 from think_agent.audit.reading import Record
 from think_agent.messages import THINK_NAME
 from think_agent.testing import call, think
@@ -58,7 +59,13 @@ def note(text: str) -> str:
     return "noted"
 
 
-TOOLS = [look, pay, ship, note]
+@tool
+def fail(order: str) -> str:
+    """It does not return."""
+    raise ConnectionError("no answer")
+
+
+TOOLS = [look, pay, ship, note, fail]
 PAYS = call("pay", order="A", cents=5)
 DONE = think("All is done.", should_continue=False)
 
@@ -91,10 +98,10 @@ def records() -> tuple[Kept, ...]:
     """One run for each thing that a record can say."""
     yes, no = Verdict("yes", by="Ada"), Verdict("no", by="Ada", reason="not today")
     edited = Verdict("yes", arguments={"order": "A", "cents": 3}, by="Ada")
-    open_end = iter(["B is open", None])
+    missing = iter(["B is open", None])
 
     def nothing_is_open(turn: object) -> str | None:
-        return next(open_end, None)
+        return next(missing, None)
 
     def never_done(turn: object) -> str | None:
         return "B is open"
@@ -107,7 +114,7 @@ def records() -> tuple[Kept, ...]:
         made("a no", paid, DONE, "Not paid.", answers=[no]),
         made("an edit", paid, DONE, "Paid 3.", answers=[edited]),
         made("a stop", paid, answers=[Verdict("quit", by="Ada")]),
-        made("a pause", (call("look", order="A"), think("A is due."), PAYS)[1:]),
+        made("a pause", paid),
         made("the gate", PAYS, paid, DONE, "Paid.", answers=[yes]),
         made("no approval", call("ship", order="A"), call("note", text="sent"), DONE, "Sent."),
         made("calls in a row", (call("look", order="A"), call("ship", order="A")), "Sent."),
@@ -126,6 +133,7 @@ def records() -> tuple[Kept, ...]:
         made("not readable", Assistant("?", stop_reason="malformed", mistake="No."), "Well."),
         made("wrong calls", call("fly"), call("look", to="A"), call("look", order="A"), "5."),
         made("empty", call("look", order="A"), "", "5."),
+        made("a failure", call("fail", order="A"), DONE, "It may have happened."),
         replace(two_turns, messages=list(more.transcript)),
     )
 
@@ -200,6 +208,9 @@ def with_calls(change: Callable[[ToolCall], ToolCall], such: Callable[[ToolCall]
     return forge
 
 
+# Of what.
+
+
 def is_action(message: Any) -> bool:
     return message.name != THINK_NAME
 
@@ -208,8 +219,89 @@ def is_thought(message: Any) -> bool:
     return message.name == THINK_NAME
 
 
-def ran(message: Any) -> bool:
+def has_run(message: ToolResult) -> bool:
     return is_action(message) and not message.refused
+
+
+def was_refused(message: ToolResult) -> bool:
+    return bool(message.refused)
+
+
+def has_failed(message: ToolResult) -> bool:
+    return message.is_error and not message.refused
+
+
+def is_of_other(message: ToolResult) -> bool:
+    return message.name != "note"
+
+
+def is_yes(verdict: Verdict) -> bool:
+    return verdict.decision == "yes"
+
+
+def is_no(verdict: Verdict) -> bool:
+    return verdict.decision != "yes"
+
+
+def is_of_person(message: User) -> bool:
+    return message.kind == "person"
+
+
+def is_of_kit(message: User) -> bool:
+    return message.kind != "person"
+
+
+def is_missing(check: Checked) -> bool:
+    return check.missing is not None
+
+
+def is_met(check: Checked) -> bool:
+    return check.missing is None
+
+
+def is_answer(end: Ended) -> bool:
+    return end.exit != "declined"  # there, a reason is told
+
+
+def is_closing(reply: Assistant) -> bool:
+    return reply.tool_choice == "none"
+
+
+def has_text(reply: Assistant) -> bool:
+    return bool(reply.text)
+
+
+# What is put in its place.
+
+
+TO_WHAT = {"arguments": {"order": "A", "cents": 5}}
+
+
+def others(message: Any) -> dict[str, Any]:
+    """Other arguments than those of a message or call."""
+    return {**(message.arguments or {}), "order": "Z"}
+
+
+def with_arguments(one: ToolCall, **changes: Any) -> ToolCall:
+    assert isinstance(one.arguments, dict)
+    return replace(one, arguments={**one.arguments, **changes})
+
+
+def emptied(one: ToolCall) -> ToolCall:
+    return with_arguments(one, thought="")
+
+
+def other_words(one: ToolCall) -> ToolCall:
+    return with_arguments(one, thought="Another thought.")
+
+
+def other_signal(one: ToolCall) -> ToolCall:
+    assert isinstance(one.arguments, dict)
+    signal = "true" if one.arguments["should_continue"] == "false" else "false"
+    return with_arguments(one, should_continue=signal)
+
+
+# In several messages.
 
 
 def other_exits(messages: Messages) -> Iterator[tuple[int, Messages]]:
@@ -237,89 +329,151 @@ def cut_off(messages: Messages) -> Iterator[tuple[int, Messages]]:
 
 
 def last_turn_out(messages: Messages) -> Iterator[tuple[int, Messages]]:
-    requests = places(messages, User, such=lambda message: message.kind == "person")
+    requests = places(messages, User, such=is_of_person)
     for place in list(requests)[1:]:
         yield place, messages[:place]
 
 
-def arguments(message: Any) -> dict[str, Any]:
-    return {**(message.arguments or {}), "order": "Z"}
+class Forgery(NamedTuple):
+    """What a forger does. `because`: why it cannot be noticed in every place, if it cannot."""
+
+    what: str
+    forge: Forge
+    because: str = ""
 
 
-def of_kit(message: User) -> bool:
-    return message.kind != "person"
+SAID = "who said it, and in which words, follows from nothing"
+FORGERIES = [
+    Forgery("a result is taken out", taken_out(ToolResult)),
+    Forgery("a start is taken out", taken_out(Started)),
+    Forgery("a yes is taken out", taken_out(Verdict, such=is_yes)),
+    Forgery("a no is taken out", taken_out(Verdict, such=is_no)),
+    Forgery("a request is taken out", taken_out(User, such=is_of_person)),
+    Forgery("a message of the kit is taken out", taken_out(User, such=is_of_kit)),
+    Forgery(
+        "a check is taken out",
+        taken_out(Checked),
+        "an agent without checks makes such a record, too",
+    ),
+    Forgery(
+        "a reply is taken out",
+        taken_out(Assistant),
+        "at a limit no reply may be left to ask for",
+    ),
+    Forgery("two neighbors change places", swapped, "checks that ran before a reply"),
+    Forgery(
+        "a message is there twice",
+        twice(User, Assistant, ToolResult, Started, Verdict, Ended, Paused),
+        "requests, starts and answers are repeated after a crash",
+    ),
+    Forgery("a no becomes a yes", with_fields(Verdict, such=is_no, decision="yes", **TO_WHAT)),
+    Forgery("a yes becomes a no", with_fields(Verdict, such=is_yes, decision="no")),
+    Forgery("a yes is to other arguments", with_fields(Verdict, such=is_yes, arguments=others)),
+    Forgery("a start has other arguments", with_fields(Started, arguments=others)),
+    Forgery(
+        "a result has other arguments",
+        with_fields(ToolResult, such=has_run, arguments=others),
+        "a policy may change the arguments of a call that has no start",
+    ),
+    Forgery(
+        "a call has other arguments",
+        with_calls(lambda one: replace(one, arguments=others(one)), is_action),
+        "a model may write what it likes; the yes says to what it was",
+    ),
+    Forgery(
+        "a call is of another tool",
+        with_calls(lambda one: replace(one, name="note"), is_action),
+        "as long as the call has neither start nor result",
+    ),
+    Forgery("a start is of another tool", with_fields(Started, name="note")),
+    Forgery("a result is of another tool", with_fields(ToolResult, such=is_of_other, name="note")),
+    Forgery(
+        "what was refused has run",
+        with_fields(ToolResult, such=was_refused, refused="", is_error=False),
+        "a call that only reads has no start that is missing",
+    ),
+    Forgery(
+        "what ran was refused",
+        with_fields(
+            ToolResult, such=has_run, refused="person", is_error=True, content="error: not run"
+        ),
+    ),
+    Forgery(
+        "a failure is none",
+        with_fields(ToolResult, such=has_failed, is_error=False, in_doubt=False),
+        SAID,
+    ),
+    Forgery(
+        "a thought is emptied",
+        with_calls(emptied, is_thought),
+        "where no guarded call stands on it",
+    ),
+    Forgery(
+        "the signal of a thought turns",
+        with_calls(other_signal, is_thought),
+        "while a later call or thought takes it back",
+    ),
+    Forgery("what was missing is there", with_fields(Checked, such=is_missing, missing=None)),
+    Forgery("something is missing", with_fields(Checked, such=is_met, missing="C is open")),
+    Forgery(
+        "another exit",
+        other_exits,
+        "gave_up where something has failed: how patient a run is, is a setting",
+    ),
+    Forgery(
+        "another answer at the end",
+        with_fields(Ended, such=is_answer, answer="All is well."),
+        "at a limit the kit may have written it",
+    ),
+    Forgery(
+        "the closing reply is no closing one",
+        with_fields(Assistant, such=is_closing, tool_choice="auto"),
+    ),
+    Forgery("other words of a thought", with_calls(other_words, is_thought), SAID),
+    Forgery("other words of a result", with_fields(ToolResult, such=has_run, content="x"), SAID),
+    Forgery("other words of a reply", with_fields(Assistant, such=has_text, text="x"), SAID),
+    Forgery("other words of a person", with_fields(User, such=is_of_person, text="x"), SAID),
+    Forgery("another person decided", with_fields(Verdict, by="Bob"), SAID),
+    Forgery("another model replied", with_fields(Assistant, model="large"), SAID),
+    Forgery(
+        "a thought is put in before a call",
+        a_thought_put_in,
+        "with its result it is whole; a call that the gate had refused gives it away",
+    ),
+    Forgery("the end is cut off", cut_off, "a run may be stopped anywhere"),
+    Forgery("the last turn is left out", last_turn_out, "nothing follows from it"),
+]
 
 
-def other_signal(one: ToolCall) -> ToolCall:
-    assert isinstance(one.arguments, dict)
-    signal = "true" if one.arguments["should_continue"] == "false" else "false"
-    return replace(one, arguments={**one.arguments, "should_continue": signal})
+class Count(NamedTuple):
+    """In how many places a forgery was tried, and in how many it was noticed: by the record alone,
+    and by the record and the plans of its agent together.
+    """
+
+    places: int
+    alone: int
+    with_agent: int
 
 
-def other_words(one: ToolCall) -> ToolCall:
-    assert isinstance(one.arguments, dict)
-    return replace(one, arguments={**one.arguments, "thought": "Another thought."})
+@cache
+def count(what: str) -> Count:
+    """The counts of a forgery, over all records."""
+    [forgery] = [one for one in FORGERIES if one.what == what]
+    places = alone = with_agent = 0
+    for kept in records():
+        for _, forged in forgery.forge(kept.messages):
+            found = check(kept.record(forged), kept.agent)
+            places += 1
+            alone += bool(found.impossible)
+            with_agent += bool(found.impossible or found.otherwise)
+    return Count(places, alone, with_agent)
 
 
-FORGERIES: dict[str, Forge] = {
-    "a reply is taken out": taken_out(Assistant),
-    "a result is taken out": taken_out(ToolResult),
-    "a start is taken out": taken_out(Started),
-    "a yes is taken out": taken_out(Verdict, such=lambda v: v.decision == "yes"),
-    "a no is taken out": taken_out(Verdict, such=lambda v: v.decision != "yes"),
-    "a check is taken out": taken_out(Checked),
-    "a message of the kit is taken out": taken_out(User, such=of_kit),
-    "a request is taken out": taken_out(User, such=lambda m: not of_kit(m)),
-    "a message is there twice": twice(User, Assistant, ToolResult, Started, Verdict, Ended, Paused),
-    "two neighbors change places": swapped,
-    "a no becomes a yes": with_fields(
-        Verdict,
-        such=lambda v: v.decision != "yes",
-        decision="yes",
-        arguments={"order": "A", "cents": 5},
-    ),
-    "a yes becomes a no": with_fields(Verdict, such=lambda v: v.decision == "yes", decision="no"),
-    "a yes is to other arguments": with_fields(
-        Verdict, such=lambda v: v.decision == "yes", arguments=arguments
-    ),
-    "a start has other arguments": with_fields(Started, arguments=arguments),
-    "a result has other arguments": with_fields(ToolResult, such=ran, arguments=arguments),
-    "a call has other arguments": with_calls(
-        lambda one: replace(one, arguments=arguments(one)), is_action
-    ),
-    "a call is of another tool": with_calls(lambda one: replace(one, name="note"), is_action),
-    "a start is of another tool": with_fields(Started, name="note"),
-    "a result is of another tool": with_fields(ToolResult, name="note"),
-    "what was refused has run": with_fields(
-        ToolResult, such=lambda r: r.refused, refused="", is_error=False
-    ),
-    "what ran was refused": with_fields(
-        ToolResult, such=ran, refused="person", is_error=True, content="error: not run"
-    ),
-    "the thought behind a call is emptied": with_calls(
-        lambda one: replace(one, arguments={**one.arguments, "thought": ""}),
-        is_thought,  # type: ignore[dict-item]
-    ),
-    "the signal of a thought turns": with_calls(other_signal, is_thought),
-    "what was missing is there": with_fields(Checked, such=lambda c: c.missing, missing=None),
-    "something is missing": with_fields(Checked, such=lambda c: not c.missing, missing="C is open"),
-    "another exit": other_exits,
-    "another answer at the end": with_fields(
-        Ended, such=lambda e: e.exit != "declined", answer="All is well."
-    ),
-    "the closing reply is no closing one": with_fields(
-        Assistant, such=lambda r: r.tool_choice == "none", tool_choice="auto"
-    ),
-    "a failure is none": with_fields(
-        ToolResult, such=lambda r: r.is_error and not r.refused, is_error=False
-    ),
-    "other words of a thought": with_calls(other_words, is_thought),
-    "other words of a result": with_fields(ToolResult, such=ran, content="other"),
-    "other words of a reply": with_fields(Assistant, such=lambda r: r.text, text="Other."),
-    "other words of a person": with_fields(User, such=lambda m: not of_kit(m), text="Other."),
-    "another person": with_fields(Verdict, by="Bob"),
-    "another model": with_fields(Assistant, model="large"),
-    "a thought is put in": a_thought_put_in,
-    "the end is cut off": cut_off,
-    "the last turn is left out": last_turn_out,
-}
+def table() -> str:
+    """The counts of all forgeries, for a README."""
+    rows = "| a forger | places | noticed by the record alone | with the agent | else |\n"
+    rows += "|---|---|---|---|---|\n"
+    for what, _, because in FORGERIES:
+        places, alone, with_agent = count(what)
+        rows += f"| {what} | {places} | {alone} | {with_agent} | {because} |\n"
+    return rows

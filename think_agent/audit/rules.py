@@ -32,7 +32,7 @@ from ..messages import (
 from ..policies.asking import Decisions
 from ..policies.done_when import Checks
 from ..policies.doubt import Doubts
-from ..running import GO_ON
+from ..running import GO_ON, STOPPED_IN_IT
 from ..text import canonical
 from ..think import as_run, bare
 from ..turn import Turn
@@ -277,7 +277,9 @@ def _are_same(one: Json | str | None, other: Json | str | None) -> bool:
 
 def _did_not_run(message: Message) -> bool:
     """Was this call not run now? (An earlier run may have started it.)"""
-    return isinstance(message, ToolResult) and (bool(message.refused) or message.in_doubt)
+    if not isinstance(message, ToolResult):
+        return False
+    return bool(message.refused) or message.content == STOPPED_IN_IT
 
 
 def a_yes_says_to_what(before: Before, message: Message) -> Complaints:
@@ -295,7 +297,7 @@ def a_refusal_is_an_error(before: Before, message: Message) -> Complaints:
     if message.refused and not message.is_error:
         yield "the call was refused, and its result is no error"
     if message.in_doubt and not before.turn.started:
-        yield "the call may have happened, and its start is missing"
+        yield "it may have happened, and it was never started"
     was_started = before.turn.started is not None
     if was_started and message.refused not in ("", "invalid") and not message.in_doubt:
         yield "the call was started, and then refused as if nothing had happened"
