@@ -57,7 +57,6 @@ SETTINGS = frozenset(
         "on_tool_error",
         "out",
         "pace",
-        "newest",
         "patience",
         "per_minute",
         "prices",  # only in the file: a table for each model

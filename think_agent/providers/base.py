@@ -28,7 +28,7 @@ from ..errors import (
     ModelNotFound,
     TimedOut,
 )
-from ..messages import Assistant, Json, ToolChoice
+from ..messages import Assistant, Json
 from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
@@ -38,15 +38,7 @@ from .complaints import describe_damage, read_complaint
 from .errors import RIGHT_KIND, classify, read_wait
 from .pace import Pace
 from .reasoning import ALL, Levels, check_level
-from .refusals import (
-    Lesson,
-    ask_in_words,
-    change_options,
-    find_refused,
-    find_refused_choices,
-    find_remedy,
-    leave_out,
-)
+from .refusals import Lesson, ask_in_words, change_options, leave_out
 from .successors import describe_end
 from .transport import Trip, client_arguments, current_trip, keep_until_closed
 
@@ -200,26 +192,6 @@ class Endpoint(Model):
     def rendered(self, request: Request) -> str | None:
         """The prompt that the model would see. None if the server does not tell."""
         return None
-
-    def learn_from(
-        self, refusal: BadRequest, asked: ToolChoice, form: Json | None, body: Json
-    ) -> Lesson:
-        """How to ask instead, as far as the server's `refusal` of `body` tells: with an option of
-        `remedies`, without a field, without a `form`, or with a weaker tool choice than was
-        `asked`.
-        """
-        complaint = refusal.complaint
-        remedy = find_remedy(self.remedies, self.options, complaint)
-        if remedy:
-            return Lesson(options=remedy)
-        if refusal.status in (400, 422):
-            left_out = find_refused(complaint, body)
-            if left_out:
-                return Lesson(left_out=set(left_out))
-        kinds = find_refused_choices(asked, complaint)
-        if kinds and form is not None:
-            kinds = ["form"]  # the choice is tried without the form first
-        return Lesson(refused=dict.fromkeys(kinds, str(refusal)))
 
     def keep(self, lesson: Lesson) -> set[str]:
         """Ask in this way from now on. Returns the fields that are left out for the first time."""
