@@ -121,14 +121,14 @@ def test_the_table_is_for_the_official_host_alone():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("gpt-4o", "ends gpt-4o on 2027-01-14 and names gpt-6-luna as its successor"),
+        ("gpt-4o", "retires gpt-4o on 2027-01-14 and names gpt-6-luna as its successor"),
         ("gpt-4o-2024-11-20", "names gpt-6-luna"),
         ("ft:gpt-4o-2024-08-06:acme::abc", "names gpt-6-luna"),
         ("openai/gpt-5-mini", "names gpt-6.1-terra"),
         ("models/gemini-2.5-pro", "names gemini-3.8-flash"),
         ("claude-sonnet-4-20250514", "names claude-sonnet-4-6"),
         ("claude-opus-4-5-20251101", "on 2027-01-22 and names claude-opus-5-5"),
-        ("claude-sonnet-4-5", "ends claude-sonnet-4-5 on 2026-11-30"),
+        ("claude-sonnet-4-5", "retires claude-sonnet-4-5 on 2026-11-30"),
     ],
 )
 def test_the_end_of_a_model_and_its_successor(model, words):

@@ -41,7 +41,7 @@ from think_agent import (
     connect,
 )
 from think_agent.errors import ToolsUnsupported
-from think_agent.providers.errors import asked_wait
+from think_agent.providers.errors import read_wait
 
 PAGE = "<html>\n<body>" + "Welcome to nginx. " * 50
 
@@ -310,16 +310,16 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
 
 @pytest.mark.parametrize("header", ["-5", "nan", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", ""])
 def test_a_time_to_wait_that_is_not_valid_is_ignored(header):
-    assert asked_wait({"retry-after": header}) is None
+    assert read_wait({"retry-after": header}) is None
 
 
 def test_a_time_to_wait_in_each_of_its_forms():
     in_a_minute = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
-    assert asked_wait({"retry-after": "7.5"}) == 7.5
-    assert asked_wait({"retry-after": in_a_minute}) == pytest.approx(60, abs=2)
-    assert asked_wait({"retry-after-ms": "250"}) == 0.25
-    assert asked_wait({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
-    assert asked_wait({"retry-after-ms": "soon", "retry-after": "1"}) == 1
+    assert read_wait({"retry-after": "7.5"}) == 7.5
+    assert read_wait({"retry-after": in_a_minute}) == pytest.approx(60, abs=2)
+    assert read_wait({"retry-after-ms": "250"}) == 0.25
+    assert read_wait({"retry-after-ms": "250", "retry-after": "1"}) == 0.25
+    assert read_wait({"retry-after-ms": "soon", "retry-after": "1"}) == 1
 
 
 @every_provider

@@ -146,9 +146,9 @@ class Auto(Dialect):
         self._is_unseen = False
         return noticed(
             reply,
-            f"{self.model}: its server does not show whether its template hides the tools behind a "
-            "tool result; staying with native tool calling (think-agent probe and --dialect json "
-            "help if it goes blind).",
+            f"{self.model}: its server doesn't show its prompts, so it's not known whether its "
+            "template hides the tools after a result; staying with native tool calling (--dialect "
+            "json needs none).",
         )
 
     def _why(self, request: Request) -> str:

@@ -67,9 +67,7 @@ def ollama_address(given: str | None) -> str | None:
 
 
 def is_silent(url: str) -> bool:
-    """Does nobody listen at `url`? It is asked only of this machine: elsewhere there may be a proxy
-    in between.
-    """
+    """Is nothing listening at `url`? False for another machine: there may be a proxy in between."""
     parts = urlsplit(url)
     if parts.scheme != "http" or is_exposed(url):
         return False

@@ -28,27 +28,19 @@ from ..errors import (
     ModelNotFound,
     TimedOut,
 )
-from ..messages import Assistant, Json, ToolChoice
+from ..messages import Assistant, Json
 from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
 from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
 from .complaints import describe_damage, read_complaint
-from .errors import RIGHT_KIND, asked_wait, find_meaning
+from .errors import RIGHT_KIND, classify, read_wait
 from .pace import Pace
 from .reasoning import ALL, Levels, check_level
-from .refusals import (
-    Lesson,
-    ask_in_words,
-    change_options,
-    find_refused,
-    find_refused_choices,
-    find_remedy,
-    leave_out,
-)
+from .refusals import Lesson, ask_in_words, change_options, leave_out
 from .successors import describe_end
-from .transport import Trip, client_arguments, current_trip, life_of
+from .transport import Trip, client_arguments, current_trip, keep_until_closed
 
 AT_ONCE = 16  # requests on one async client
 PAGE = "the server sent an HTML page instead of JSON"
@@ -130,7 +122,7 @@ class Endpoint(Model):
         """
         free = self._async_clients.setdefault(asyncio.get_running_loop(), [])
         if not free:
-            life = life_of(self._connected(is_async=True))
+            life = keep_until_closed(self._connected(is_async=True))
             free += [(await anext(life), life)] * AT_ONCE
         place = free.pop()
         with trip:
@@ -201,26 +193,6 @@ class Endpoint(Model):
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
-    def learn_from(
-        self, refusal: BadRequest, asked: ToolChoice, form: Json | None, body: Json
-    ) -> Lesson:
-        """How to ask instead, as far as the server's `refusal` of `body` tells: with an option of
-        `remedies`, without a field, without a `form`, or with a weaker tool choice than was
-        `asked`.
-        """
-        complaint = refusal.complaint
-        remedy = find_remedy(self.remedies, self.options, complaint)
-        if remedy:
-            return Lesson(options=remedy)
-        if refusal.status in (400, 422):
-            left_out = find_refused(complaint, body)
-            if left_out:
-                return Lesson(left_out=set(left_out))
-        kinds = find_refused_choices(asked, complaint)
-        if kinds and form is not None:
-            kinds = ["form"]  # the choice is tried without the form first
-        return Lesson(refused=dict.fromkeys(kinds, str(refusal)))
-
     def keep(self, lesson: Lesson) -> set[str]:
         """Ask in this way from now on. Returns the fields that are left out for the first time."""
         new = lesson.left_out - self.left_out
@@ -261,15 +233,15 @@ class Endpoint(Model):
                 broken = f"the connection to {where} broke ({type(error).__name__})"
                 return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
             case ErrorAnswer(args=[answer]):
-                return self.error(answer)
+                return self.make_error(answer)
         response = current_trip().response
         if response is None:
             raise error
         if not response.is_success:
-            return self.error(response.text)
-        return self.not_a_reply(error)
+            return self.make_error(response.text)
+        return self.make_damage_error(error)
 
-    def not_a_reply(self, error: BaseException | None = None) -> BadResponse:
+    def make_damage_error(self, error: BaseException | None = None) -> BadResponse:
         """The error for an HTTP 200 that holds no reply; `error` came up when it was read."""
         if current_trip().is_page:
             return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
@@ -278,13 +250,13 @@ class Endpoint(Model):
             f"{RIGHT_KIND}"
         )
 
-    def error(self, answer: Any) -> ModelError:
+    def make_error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
         trip = current_trip()
         complaint = read_complaint(answer)
         if trip.is_page:
             complaint = complaint._replace(message=PAGE)
-        meaning, status = find_meaning(complaint, self.name, trip.response.status_code)
+        meaning, status = classify(complaint, self.name, trip.response.status_code)
         advice = meaning.advice.format(
             key=self.main_key, model=self.model, most=f"{self.settings.most_output:,} tokens"
         )
@@ -296,7 +268,7 @@ class Endpoint(Model):
         return meaning.kind(
             f"{self.name}: {self.quote(complaint.message) or f'HTTP {status}'}; {advice}",
             status=status,
-            retry_after=asked_wait(headers),
+            retry_after=read_wait(headers),
             retryable=meaning.retryable and may_retry,
             complaint=self.secrets.sub("***", complaint.message),
         )

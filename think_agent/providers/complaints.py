@@ -3,7 +3,7 @@
 Rule 1: the message is text for a person. It's never a Python value, and JSON only if no part of it
         is a message.
 Rule 2: if the server names the field it means (`param`, `loc`), the message names it, too.
-Rule 3: an answer inside an error counts. Gateways quote the error of the host behind them.
+Rule 3: a gateway may quote the error of the host behind it. Then both are in the message.
 """
 
 from collections.abc import Sequence
@@ -70,8 +70,8 @@ def is_complaint(body: Any) -> bool:
 
 
 def describe_damage(error: BaseException | None) -> str:
-    """What is wrong with a body, by the error that came up when it was read. It is said in words:
-    the names of Python's errors help nobody who looks at a server.
+    """What is wrong with a body, by the `error` that reading it raised. In words: the name of a
+    Python exception doesn't help to find what is wrong with a server.
     """
     match error:
         case KeyError(args=[str(key)]):
@@ -94,11 +94,11 @@ def _read_object(error: dict[str, Any]) -> Complaint:
             found = _fill(found, read_complaint(error[key]))
             break
     if isinstance(named, str) and named:
-        if not found.message or " " in named:
-            found = found._replace(message="")
-            found = _fill(found, read_complaint(named))
-        else:  # {"error": "model_not_found", "message": …}
+        is_code = found.message and " " not in named  # {"error": "model_not_found", "message": …}
+        if is_code:
             found = _fill(found, Complaint(code=named))
+        else:
+            found = _fill(read_complaint(named), found)
     if not found.message:
         return found._replace(message=json_text(error) if error else "")  # rule 1
     return _name_field(found, error)

@@ -5,13 +5,12 @@ Rule 1: the message is read out of the response, or out of the SDK's exception (
         code and the message.
 Rule 2: the table is data. The first pattern that fits the line counts: those of wordings come first
         (`WORDINGS`), then those of the status alone (`STATUSES`).
-Rule 3: an error inside an HTTP 200 has no status, so one is found for it (`find_meaning`): by its
-        type, else by its code, else by the first wording that fits under one of `WORDED`. Only an
-        error of which nothing is known is the server's, and may pass.
+Rule 3: an error inside an HTTP 200 has no status of its own. `classify` finds one: by its type,
+        else by its code, else by the first wording that fits. If none of them is known, the server
+        is at fault, and the request is tried again.
 Rule 4: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
-        connection. Money that is spent does not come back in seconds, whatever the status. After a
-        whole timeout of silence there is no second try, and where the server says
-        `x-should-retry: false`.
+        connection. Spent money isn't: waiting doesn't bring it back. There is no second try after a
+        whole timeout of silence, or if the server says `x-should-retry: false`.
 Rule 5: advice names a setting as it is called in code and, with dashes, on the command line.
 """
 
@@ -43,7 +42,7 @@ class UnreadCall(BadResponse):
     """
 
 
-class Meaning(NamedTuple):
+class ErrorPattern(NamedTuple):
     """What an error means, if the pattern is found in `STATUS provider: type code message`.
     `advice` may hold `{key}` (the variable of the API key), `{model}`, and `{most}` (the bound on
     the tokens of a reply).
@@ -108,51 +107,55 @@ CONTEXT = (
 )
 REPLY_BOUND = "set max_output_tokens lower: a reply may take up to {most} now"
 WORDINGS = [  # the first one that fits
-    Meaning(ToolsUnsupported, NO_TOOLS,
+    ErrorPattern(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
-    Meaning(BadRequest, "does not support thinking", "leave out reasoning"),
-    Meaning(BadRequest, "system memory|out of memory|unable to allocate",
+    ErrorPattern(BadRequest, "does not support thinking", "leave out reasoning"),
+    ErrorPattern(BadRequest, "system memory|out of memory|unable to allocate",
             "change how the server is started, or take a smaller model"),
-    Meaning(BadRequest, "Expected `thinking`|bound to a different|block_binding|thinking-binding",
+    ErrorPattern(BadRequest,
+            "Expected `thinking`|bound to a different|block_binding|thinking-binding",
             "finish this turn with the instructions and tools it began with, or begin a new turn"),
-    Meaning(BadRequest, "use /v1/responses", 'set api to "responses"'),
-    Meaning(BadRequest, TOO_LONG_A_REPLY, f"{REPLY_BOUND}, or {CONTEXT}"),
-    Meaning(BadRequest, "context (length|size|window)|(prompt|input) is too long|"
+    ErrorPattern(BadRequest, "use /v1/responses", 'set api to "responses"'),
+    ErrorPattern(BadRequest, TOO_LONG_A_REPLY, f"{REPLY_BOUND}, or {CONTEXT}"),
+    ErrorPattern(BadRequest, "context (length|size|window)|(prompt|input) is too long|"
             "input token count|^413 ", CONTEXT),
-    Meaning(ModelNotFound, "^404 ollama: .*model.*(not found|pull)", "run: ollama pull {model}"),
-    Meaning(ModelNotFound, NO_MODEL, "check the model's name"),
-    Meaning(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
-    Meaning(AuthError, "^402 .*max_?tokens", f"add credit, or {REPLY_BOUND}"),  # OpenRouter
-    Meaning(RateLimited, "^429 .*(too large)", f"{PLAN}, or {REPLY_BOUND}"),
-    Meaning(RateLimited, f"^4(03|29) .*({SPENT})|^402 .*insufficient_quota|{QUOTA}", PLAN),
-    Meaning(AuthError, r"^40[01] .*(API[_ -]?key|credit balance)", KEY),
-    Meaning(AuthError, f"^402 .*({SPENT})", KEY),
-    Meaning(AuthError, r"^401 .*(unauthori[sz]ed|authenti|credentials|invalid (access )?token|"
+    ErrorPattern(ModelNotFound, "^404 ollama: .*model.*(not found|pull)",
+            "run: ollama pull {model}"),
+    ErrorPattern(ModelNotFound, NO_MODEL, "check the model's name"),
+    ErrorPattern(UnreadCall, f"{NO_CALL}|{OLLAMA_PARSERS}", SLIP),
+    ErrorPattern(AuthError, "^402 .*max_?tokens", f"add credit, or {REPLY_BOUND}"),  # OpenRouter
+    ErrorPattern(RateLimited, "^429 .*(too large)", f"{PLAN}, or {REPLY_BOUND}"),
+    ErrorPattern(RateLimited, f"^4(03|29) .*({SPENT})|^402 .*insufficient_quota|{QUOTA}", PLAN),
+    ErrorPattern(AuthError, r"^40[01] .*(API[_ -]?key|credit balance)", KEY),
+    ErrorPattern(AuthError, f"^402 .*({SPENT})", KEY),
+    ErrorPattern(AuthError,
+            "^401 .*(unauthori[sz]ed|authenti|credentials|invalid (access )?token|"
             "access denied|permission|forbidden)", KEY),
-    Meaning(BadRequest, r"^400 .*(usage polic|content[_ ](management )?polic|polic(y|ies) violat|"
+    ErrorPattern(BadRequest,
+            r"^400 .*(usage polic|content[_ ](management )?polic|polic(y|ies) violat|"
             r"policy_violation|safety (system|filter|setting)|content filter|inspection ?failed|"
             "inappropriate|prohibited content|sensitive (content|information|words))",
             "the provider's filter refuses it: change the request"),
     # Plain words for "your request is wrong". They matter inside an HTTP 200 alone.
-    Meaning(BadRequest, r"^400 .*(bad request|extra inputs|not (supported|permitted|allowed)|"
+    ErrorPattern(BadRequest, r"^400 .*(bad request|extra inputs|not (supported|permitted|allowed)|"
             r"unsupported|unrecogni[sz]ed|unknown (parameter|field|name)|malformed|"
             r"invalid (request|param|argument|value|schema|type|input|json|message|role|image)|"
             r"(is|field) required|missing (required )?(param|field|argument)|must be)",
             "change the request"),
 ]  # fmt: skip
 STATUSES = [
-    Meaning(AuthError, "^40[123] ollama: ",
+    ErrorPattern(AuthError, "^40[123] ollama: ",
             "run: ollama signin, or set {key} (in code: api_key=)"),
-    Meaning(AuthError, "^40[123] ", KEY),
-    Meaning(ModelNotFound, "^404 .*model", "check the model's name"),
-    Meaning(BadRequest, "^40[45] ",
+    ErrorPattern(AuthError, "^40[123] ", KEY),
+    ErrorPattern(ModelNotFound, "^404 .*model", "check the model's name"),
+    ErrorPattern(BadRequest, "^40[45] ",
             "check base_url (OpenAI's kind usually ends in /v1, Ollama's does not)"),
-    Meaning(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
-    Meaning(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
-    Meaning(BadRequest, "^4", "change the request"),
-    Meaning(BadResponse, "", "it redirects, or sends nothing: check base_url"),
+    ErrorPattern(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
+    ErrorPattern(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
+    ErrorPattern(BadRequest, "^4", "change the request"),
+    ErrorPattern(BadResponse, "", "it redirects, or sends nothing: check base_url"),
 ]  # fmt: skip
-WORDED = (400, 401, 402, 404, 500)  # where an error inside an HTTP 200 is looked for by its wording
+WORDED = (400, 401, 402, 404, 500)  # the statuses under which a wording is looked up (rule 3)
 
 # The HTTP status that fits a type or a code, by the words in it (`DataInspectionFailed`,
 # `model_not_found`). The first one that is found counts.
@@ -170,10 +173,10 @@ CODES = (
           r"too (large|long|small)|exceed|validation|failed precondition|out of range|"
           r"not (supported|allowed)|refus|blocked|value error|schema"),
 )  # fmt: skip
-GENERAL = r"^(invalid|bad) request( error)?$"  # a type that is a code's shelf: the code says more
+GENERAL = r"^(invalid|bad) request( error)?$"  # a type of many errors: the code says more
 
 
-def find_meaning(complaint: Complaint, provider: str, status: int) -> tuple[Meaning, int]:
+def classify(complaint: Complaint, provider: str, status: int) -> tuple[ErrorPattern, int]:
     """What a complaint means, and its HTTP status (rule 3)."""
     if status != 200:
         return _look_up(complaint, provider, status), status
@@ -189,7 +192,7 @@ def find_meaning(complaint: Complaint, provider: str, status: int) -> tuple[Mean
 
 def find_status(complaint: Complaint) -> int:
     """The HTTP status that fits the type of a complaint, or else its code; 0 if neither is known.
-    A type that fits any mistake of a request counts last.
+    "Invalid request" is the type of many errors, so then the code comes first.
     """
     words = [_words(complaint.kind), _words(complaint.code)]
     is_general = re.search(GENERAL, words[0])
@@ -207,7 +210,7 @@ def find_status(complaint: Complaint) -> int:
     return 0
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
+def read_wait(headers: Mapping[str, str]) -> float | None:
     """The seconds that a server asks to wait; None if it does not ask. It may give milliseconds,
     seconds, or a date.
     """
@@ -224,7 +227,7 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _look_up(complaint: Complaint, provider: str, status: int) -> Meaning:
+def _look_up(complaint: Complaint, provider: str, status: int) -> ErrorPattern:
     line = _line(complaint, provider, status)
     for meaning in (*WORDINGS, *STATUSES):  # the last one fits any line
         if meaning.fits(line):

@@ -83,7 +83,7 @@ class Gemini(Provider):
     def translate(self, error: Any) -> ModelError:
         if not isinstance(error, errors.APIError):
             return super().translate(error)
-        problem = self.error(error.details)
+        problem = self.make_error(error.details)
         details = str(error.details)
         delay = RETRY_DELAY.search(details)
         if delay:

@@ -186,7 +186,7 @@ class Ollama(Provider):
         level of reasoning that the model does not have.
         """
         if not self.calls_tools(self.model):
-            raise self.error(f"model {self.model!r} does not support tools")
+            raise self.make_error(f"model {self.model!r} does not support tools")
         super().check()
 
     def installed(self) -> list[str]:

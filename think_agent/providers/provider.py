@@ -32,7 +32,7 @@ from ..wire.outgoing import relax
 from .base import Endpoint
 from .complaints import is_complaint
 from .errors import RIGHT_KIND, UnreadCall
-from .refusals import Lesson, describe
+from .refusals import Lesson, describe, find_refused, find_refused_choices, find_remedy
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -193,7 +193,7 @@ class Exchange:
     def finish_stream(self) -> None:
         """The stream is over: make the reply of what has come."""
         if self.trip.is_page:
-            raise self.provider.not_a_reply()
+            raise self.provider.make_damage_error()
         reply = self._read(self.fold.result())
         nothing_came = not self._is_shown and not self.fold.ended
         if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
@@ -251,10 +251,28 @@ class Exchange:
         """Can what was refused be sent at once in another way? The provider remembers it."""
         if not isinstance(problem, BadRequest):
             return False
-        choice = self._asked.tool_choice
-        self._lesson.add(self.provider.learn_from(problem, choice, self._form, self._body))
+        self._lesson.add(self._learn_from(problem))
         self._refused_bodies.append(self._body)
         return self.prepare() not in self._refused_bodies  # rule 1
+
+    def _learn_from(self, refusal: BadRequest) -> Lesson:
+        """How to ask instead, as far as a refusal tells: with an option of `remedies`, without a
+        field or the form, or with a weaker tool choice.
+        """
+        provider = self.provider
+        complaint = refusal.complaint
+        options = provider.options | self._lesson.options
+        remedy = find_remedy(provider.remedies, options, complaint)
+        if remedy:
+            return Lesson(options=remedy)
+        if refusal.status in (400, 422):
+            fields = find_refused(complaint, self._body)
+            if fields:
+                return Lesson(left_out=set(fields))
+        kinds = find_refused_choices(self._asked.tool_choice, complaint)
+        if kinds and self._form is not None:
+            kinds = ["form"]  # the choice is tried without the form first
+        return Lesson(refused=dict.fromkeys(kinds, str(refusal)))
 
     def _keep_lesson(self, reply: Assistant) -> Assistant:
         """This way of asking worked, so it is kept. `reply` says what is new (rule 1)."""

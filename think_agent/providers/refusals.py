@@ -1,13 +1,13 @@
 """What a server refuses of a request, and how it is asked instead.
 
-Rule 1: what the kit adds by itself can be left out: the fields in `FIELDS`, and what a host wrote
-        and gets back (`find_echo`). Never tools, messages, bounds, a setting of the user, or a
-        choice that keeps a rule.
-Rule 2: a field is left out if a 400 or 422 names it as what is not taken. What it was for is kept
-        in another way.
+Rule 1: only what the kit adds by itself can be left out: the fields in `FIELDS`, and what a host
+        wrote and gets back (`find_echo`). Tools, messages, bounds, settings of the user, and what
+        keeps a rule (`truncate`, `shift`, a choice of "none") are always sent.
+Rule 2: a field is left out if a 400 or 422 names it as not taken. The kit does in another way what
+        the field was for.
 Rule 3: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
-Rule 4: what a refusal teaches (`Lesson`) counts for its own request at first. The provider keeps it
-        once a try succeeded, and the reply says so once.
+Rule 4: a `Lesson` is for its own request at first. The provider keeps it once a try succeeded, and
+        that reply says so.
 """
 
 import re
@@ -22,8 +22,8 @@ from ..text import json_text
 
 @dataclass
 class Lesson:
-    """How a server has to be asked, as its refusals tell. `options`: of `to_wire`. `refused`: kinds
-    of tool choice, each with the text of the refusal. `left_out`: names of fields.
+    """What refusals teach about a server. `options`: of `to_wire`. `refused`: kinds of tool choice,
+    each with the text of the refusal. `left_out`: names of fields.
     """
 
     options: Json = field(default_factory=dict)

@@ -63,5 +63,5 @@ class Stainless(Provider):
         if isinstance(error, sdk.APIConnectionError):
             error = error.__cause__  # raised by the transport
         elif isinstance(error, sdk.APIError):
-            return self.error(error.body or error.message)
+            return self.make_error(error.body or error.message)
         return super().translate(error)

@@ -50,5 +50,5 @@ def describe_end(model: str) -> str:
     else:
         return ""
     if not end.successor:
-        return f"; its provider ends {name} on {end.date}"
-    return f"; its provider ends {name} on {end.date} and names {end.successor} as its successor"
+        return f"; its provider retires {name} on {end.date}"
+    return f"; its provider retires {name} on {end.date} and names {end.successor} as its successor"

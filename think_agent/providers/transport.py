@@ -95,7 +95,7 @@ def current_trip() -> Trip:
     return trip
 
 
-class Done:
+class NoAwait:
     """What the hooks return: sync clients ignore it, async clients await it."""
 
     def __await__(self) -> Iterator[None]:
@@ -111,19 +111,19 @@ def certificates(http: ModuleType) -> Any:
 def client_arguments(http: ModuleType, url: str) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) keep these rules at `url`."""
 
-    def outgoing(request: Any) -> Done:
+    def outgoing(request: Any) -> NoAwait:
         left = current_trip().check()  # rule 1
         timeouts = request.extensions["timeout"]
         for step, timeout in timeouts.items():
             timeouts[step] = min(timeout, left)
-        return Done()
+        return NoAwait()
 
-    def incoming(response: Any) -> Done:
+    def incoming(response: Any) -> NoAwait:
         trip = current_trip()
         trip.response = response
         trip.first = b""
         response.stream = _bounded_stream(http)(response.stream, trip)
-        return Done()
+        return NoAwait()
 
     mounts = {}
     if not is_exposed(url) and url.startswith("http:"):
@@ -166,7 +166,7 @@ def _bounded_stream(http: ModuleType) -> Any:
     return BoundedStream
 
 
-async def life_of(client: Any) -> AsyncIterator[Any]:
+async def keep_until_closed(client: Any) -> AsyncIterator[Any]:
     """Yields a client and closes it when its loop ends: `asyncio.run` closes open generators."""
     try:
         yield client
