@@ -103,12 +103,12 @@ HOLDING_A_CALL = {
 
 
 @every_provider
-def test_a_call_without_a_name_is_dropped_and_it_is_said(provider):
+def test_a_call_without_a_name_is_never_run(provider):
     with talking(provider) as (server, model):
         server.canned = [Reply(body=HOLDING_A_CALL[provider])]
         reply = model.complete(HELLO)
-    assert not reply.tool_calls
-    assert reply.notice or not reply.is_usable
+    was_dropped = bool(reply.notice) and not reply.tool_calls
+    assert was_dropped or not reply.is_usable
 
 
 @every_way
