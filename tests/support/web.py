@@ -107,7 +107,7 @@ class WebDesk:
         while (standing := self.until(name, "waits", "stopped", "ended"))["state"] != "ended":
             if standing["state"] == "waits":
                 question = standing["card"]["id"]
-                answered = self.post(name, "verdict", call_id=question, decision="yes")
+                answered = self.post(name, "verdict", question=question, decision="yes")
                 assert answered.status_code == 200
             else:
                 assert self.post(name, "resume").status_code == 200

@@ -52,14 +52,27 @@ def read_cases(path: Path, suite: Suite) -> list[Case]:
     return list(cases.values())
 
 
+def _find_module(name: str, folder: Path) -> tuple[Path, str]:
+    """The folder from which to import a module, and its whole name. A suite inside a package is
+    imported as a part of it, so that it may import what is beside it (`from .shop import Shop`).
+    """
+    if not (folder / f"{name}.py").exists():
+        return folder, name
+    while (folder / "__init__.py").exists():
+        name = f"{folder.name}.{name}"
+        folder = folder.parent
+    return folder, name
+
+
 def load_suite(name: str, cases: Path) -> Suite:
     """The suite module `name`, which may be beside the cases file. It is the user's own code, and
     is found as `python -m` finds it.
     """
-    sys.path[:0] = [str(cases.resolve().parent), str(Path.cwd())]
+    root, module = _find_module(name, cases.resolve().parent)
+    sys.path[:0] = [str(root), str(Path.cwd())]
     try:
-        found = vars(importlib.import_module(name))
-        return Suite.model_validate(found | {"source": source_digest(name)})
+        found = vars(importlib.import_module(module))
+        return Suite.model_validate(found | {"source": source_digest(module)})
     except (ImportError, TypeError, ValidationError) as error:  # TypeError: it is ./suite.py
         needed = "name a module with prepare and STAND_INS, or put suite.py beside the cases"
         raise ValueError(f"suite {name}: {shorten(str(error))}; {needed}") from error
