@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,7 +22,15 @@ from demos.refund.shop import Shop
 from tests.audit.forms import steps, text_in, to_text
 from tests.audit.test_redaction import everywhere
 from tests.evaluation.values import FIRST, FLOOR, NEVER, results_of
-from tests.support.browser import AXE, BROWSER, NO_AXE, in_browser
+from tests.support.browser import (
+    AXE,
+    BROWSER,
+    NO_AXE,
+    SCHEMES,
+    WIDTHS,
+    faults,
+    in_browser,
+)
 from tests.support.turns import transcripts
 from think_agent import Agent, Assistant, Force, ScriptedModel, Turn
 from think_agent.audit import explain, read, report, to_html, words
@@ -90,6 +99,7 @@ def test_any_transcript_is_shown_and_agrees_with_its_reading(messages, field):
 
 CALL = ToolCall("c", "pay", {"cents": 1})
 ASKS = Assistant(tool_calls=(CALL,), stop_reason="tool_use")
+WAITS = [User("Pay"), ASKS, Paused("Pay?", "c")]
 
 
 @pytest.mark.parametrize(
@@ -477,31 +487,36 @@ def test_on_paper_the_instructions_are_open(tmp_path):
     assert shown == {"print": False, "screen": True}
 
 
-@in_browser
-@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
-def test_axe_finds_no_fault(tmp_path, width, dark):
+def story_page():
+    """A run, a text that is hostile and long in every place, and a call that waits."""
     entries = [*refund("ORD-001 and ORD-004").transcript, *everywhere("a long text " * 200)]
-    waits = [User("Pay"), ASKS, Paused("Pay?", "c")]
-    script = AXE.read_text(encoding="utf-8").replace("</script", "<\\/script") + """
-      document.querySelectorAll("details").forEach(d => d.open = true);
-      axe.run(document).then(r => seen(r.violations.map(v =>
-        [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 200))])));
-    """  # fmt: skip
-    flags = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    size = f"--window-size={width},900"
-    story = to_html(report([*entries, *waits]))
-    asked = explain(None, waits)
-    stepwise = re.sub(
-        r"@media screen \{\s*\.screen.*?\n\}",
-        "",
-        to_html(report(waits, explained=asked)),
-        flags=re.DOTALL,
-    )
+    return to_html(report([*entries, *WAITS]))
+
+
+def steps_page():
+    """The view of one step a screen."""
+    return to_html(report(WAITS, explained=explain(None, WAITS)))
+
+
+def evaluation_of_three():
     results = results_of({FIRST: "a", NEVER: "ab", FLOOR: ""}, "abc")
-    evaluated = evaluation_page.to_html(results, evaluation_report(results))
-    for page in (story, stepwise, evaluated):  # of the second view, all steps at once
-        assert browsed(page, script, tmp_path, size, *flags) == []
+    return evaluation_page.to_html(results, evaluation_report(results))
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not AXE.exists(), reason=NO_AXE)
+@pytest.mark.parametrize("make_page", [story_page, steps_page, evaluation_of_three])
+@pytest.mark.parametrize(("width", "scheme"), list(product(WIDTHS, SCHEMES)))
+def test_axe_finds_no_fault(chromium, make_page, width, scheme):
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    page.set_content(make_page())
+    page.add_style_tag(content=".screen { display: block !important; }")  # all steps at once
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert faults(page) == []
+    context.close()
 
 
 @in_browser

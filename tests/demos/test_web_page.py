@@ -217,7 +217,7 @@ def test_the_card_is_read_in_the_order_in_which_one_decides(page, waiting):
     parts = [
         "Checked against the rules",
         "ORD-004",
-        "If not, why?",
+        "Your words",
         "Run process_refund?",
         "Yes: run",
     ]

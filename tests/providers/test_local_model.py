@@ -359,16 +359,15 @@ def test_the_json_dialect_ends_every_run_with_valid_structure(url, capsys):
 
 
 @in_both_apis
-def test_auto_finds_out_what_the_template_does_with_the_tools(over, url, url_with_tools, capsys):
-    """From the server's own counts. The refund desk then speaks a dialect in which it sees them."""
-    for address, dialect in ((url, "json"), (url_with_tools, "")):
-        model = in_dialect(over(address), "auto")
-        assert (model.trouble(WITH_TOOLS) == "") == (dialect == "")
-        tools = (THINK, *Shop().tools())
-        reply = model.complete(Request(NOTES, tools, max_output_tokens=40))  # behind a result
-        assert reply.dialect == dialect
-        assert ("speaking json" in reply.notice) == (dialect == "json")
-        printed(capsys, f"{model.name}, auto: {reply.notice or 'native'}")
+def test_auto_stays_native_where_a_server_shows_no_prompt_and_says_so_once(over, url, capsys):
+    model = in_dialect(over(url), "auto")
+    assert model.trouble(WITH_TOOLS) == ""
+    tools = (THINK, *Shop().tools())
+    replies = [model.complete(Request(NOTES, tools, max_output_tokens=40)) for _ in range(2)]
+    assert [reply.dialect for reply in replies] == ["", ""]
+    assert "doesn't show its prompts" in replies[0].notice
+    assert "doesn't show its prompts" not in replies[1].notice
+    printed(capsys, f"{model.name}, auto: {replies[0].notice}")
 
 
 class Asked(Wrapper):

@@ -99,7 +99,7 @@ def kinds(results: Results) -> list[list[str]]:
         columns.append({kind: f"{right[kind]}/{runs[kind]}" for kind in runs})
     rows = [["kind", *(names[setting] for setting in results)]]
     for kind in sorted({kind for column in columns for kind in column}):
-        rows.append([kind, *(column.get(kind, "-") for column in columns)])
+        rows.append([kind or "no kind", *(column.get(kind, "-") for column in columns)])
     return rows
 
 
