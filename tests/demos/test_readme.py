@@ -132,20 +132,18 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
 
 
 def test_your_own_agent_is_made_as_the_section_says(tmp_path):
-    """The first block is `pantry.py`, which the second imports; the fourth is its test."""
+    """The first block is `pantry.py`, which the second imports; the third is its test."""
     section = TEXT.split("## Your own agent")[1].split("\n## ")[0]
-    agent, paused, rule, its_test = (code for _, code in readme.PYTHON.findall(section))
+    agent, paused, its_test = (code for _, code in readme.PYTHON.findall(section))
     (tmp_path / "pantry.py").write_text(agent)
     (tmp_path / "test_pantry.py").write_text(its_test)
     env = environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]))
     test = ["-m", "pytest", "-p", "no:cacheprovider", "test_pantry.py"]
     (tmp_path / "paused.py").write_text(paused)
-    (tmp_path / "rule.py").write_text(rule)
     for words, shown in (
         (test, "1 passed"),
         (["pantry.py"], "5 packets of coffee are on their"),
         (["paused.py"], "I ordered five packets"),
-        (["rule.py"], ""),
     ):
         command = [sys.executable, *words]
         assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
