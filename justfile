@@ -40,7 +40,7 @@ bench *words:
 bench-core:
     {{python}} -m tests.benchmarks.core
 
-# 200 random kills and 200 late answers of the refund desk, and random examples
+# 200 random kills, 200 late answers, and random examples
 soak *words:
     {{python}} -m tests.soak {{words}}
 

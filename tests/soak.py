@@ -4,6 +4,13 @@ Kills: the refund desk works on random orders and is killed at random points, in
 line, too, until it gets through. Then its rows and its transcript are compared with those of the
 run that is never stopped.
 
+Kills around an answer: payments wait for a manager, and the processes are killed between question,
+verdict, start and result. The manager sends an answer again until it gets through. Each order is
+paid once, and none against a no.
+
+Answers: a person answers late, twice, to old cards, and after changes of the code; fifty examples
+for each of TIMES. What is shown is what runs.
+
 Late answers: the shop books over HTTP, and its answer comes after the tool's client gave up. The
 model makes the same call again, in the same words, in others, or with a default spelled out: with
 an idempotency key, without one, and with a person who looks into the books. Each order is booked
@@ -23,7 +30,10 @@ from collections import Counter
 from pathlib import Path
 
 import click
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
+from tests.support import manager, questions
 from tests.support.desk import each_started_once, killed, points, said
 from tests.support.late import late_shop, work
 from tests.support.sizes import ROOT
@@ -78,6 +88,28 @@ def rows(folder: Path) -> Counter[tuple[str, str, int]]:
         return Counter(db.execute("SELECT order_id, decision, amount_cents FROM decisions"))
 
 
+def kills_around_answers(times: int, chance: random.Random) -> Counter[str]:
+    """Runs whose processes are killed, so many in all; what became of the payments."""
+    counts: Counter[str] = Counter()
+    while counts["killed"] < times:
+        with tempfile.TemporaryDirectory() as folder:
+            points, books = manager.see_through(Path(folder), lambda: chance.randrange(10))
+        counts["runs"] += 1
+        counts["killed"] += len(points)
+        counts.update(f"killed at {point}" for point in points)
+        expected = Counter(order for order in manager.ORDERS if order != manager.DENIED)
+        counts["lost"] += (expected - Counter(books)).total()
+        counts["doubled"] += (Counter(books) - expected).total()
+    return counts
+
+
+def answers(times: int) -> bool:
+    """The state machine of a person's answers, with examples that nobody has seen."""
+    trials = settings(max_examples=50 * times, stateful_step_count=15, deadline=None, database=None)
+    run_state_machine_as_test(questions.Answers, settings=trials)  # raises at the first find
+    return shown("answers", questions.SEEN)
+
+
 def late_answers(times: int, chance: random.Random) -> Counter[str]:
     """Runs of which so many answers come too late in all; what became of them."""
     counts: Counter[str] = Counter()
@@ -127,6 +159,8 @@ def command(times: int, seed: int) -> int:
     chance = random.Random(seed)
     held = [
         shown("kills", kills(times, chance)),
+        shown("kills around an answer", kills_around_answers(times, chance)),
+        answers(times),
         shown("late answers", late_answers(times, chance)),
         random_examples(),
     ]

@@ -9,6 +9,7 @@ import sqlite3
 
 import pytest
 
+from tests.support import manager
 from tests.support.desk import each_started_once, killed, points, said, work
 
 TEXT = "Please refund ORD-001 and ORD-002"
@@ -65,3 +66,16 @@ def test_killed_again_and_again_the_run_still_ends_right(whole, tmp_path):
     assert deaths > 4
     assert rows(tmp_path) == decisions
     assert each_started_once(said(tmp_path / "run.jsonl")) == messages
+
+
+def test_killed_at_any_point_around_an_answer_each_order_is_paid_once(tmp_path):
+    """Between the question, the verdict, the start, the payment and its result."""
+    killed_at = set()
+    for number in range(8):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        kills = iter([None, number])  # the first process asks; the one that takes the answer dies
+        points, books = manager.see_through(folder, lambda kills=kills: next(kills, None))
+        assert books == [1, 3], points
+        killed_at.update(points)
+    assert {"Verdict", "Started", "before booking", "after booking", "ToolResult"} <= killed_at
