@@ -17,8 +17,8 @@ from think_agent.audit import words
 from think_agent.audit.reading import Unreadable
 from think_agent.messages import THINK_NAME, Json
 from think_agent.running import Event
-from think_agent.text import json_text, sanitize, written_out
-from think_agent.think import carried, is_remark, thought
+from think_agent.text import json_text, sanitize, write_out
+from think_agent.think import is_remark, read_carried, read_thought
 from think_agent.tools import signature
 
 
@@ -70,9 +70,9 @@ def _of_reply(reply: said.Assistant) -> Iterator[Line]:
         yield Line("commentary", reply.text)
     for call in reply.tool_calls:
         if call.name == THINK_NAME:
-            yield Line("thought", thought(call))
+            yield Line("thought", read_thought(call))
         else:
-            yield Line("thought", carried(call))
+            yield Line("thought", read_carried(call))
             yield Line("call", signature(call))
     if not is_remark(reply):
         yield Line("answer", reply.text)
@@ -135,8 +135,8 @@ def card(question: AskHuman) -> Json:
         "id": question.id,
         "call": asdict(question.call) if question.call else None,
         "asks": _asked(question),
-        "thought": written_out(question.thought),
-        "remark": written_out(question.remark),
+        "thought": write_out(question.thought),
+        "remark": write_out(question.remark),
         "arguments": [],
         "as_new": None,
         "editable": None,
@@ -159,13 +159,13 @@ def card(question: AskHuman) -> Json:
 
 def values(arguments: Json) -> list[tuple[str, str]]:
     """The name and the value of each argument, written out."""
-    return [(written_out(name), written_out(json_text(value))) for name, value in arguments.items()]
+    return [(write_out(name), write_out(json_text(value))) for name, value in arguments.items()]
 
 
 def _asked(question: AskHuman) -> str:
     if question.call is None:
-        return written_out(question.question)
-    return f"Run {written_out(question.call.name)}?"
+        return write_out(question.question)
+    return f"Run {write_out(question.call.name)}?"
 
 
 def _keys(question: AskHuman) -> list[Json]:

@@ -19,7 +19,7 @@ from ..evaluation.tables import Section
 from ..messages import THINK_NAME, ToolResult, User
 from ..outcome import pluralize
 from ..policies.repeats import Repeats
-from ..think import should_continue
+from ..think import read_signal
 from ..turn import Turn
 from .logs import Run
 from .page import rendered
@@ -97,7 +97,7 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
         ends_in_words = not reply.tool_calls
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                signal = should_continue(call)
+                signal = read_signal(call)
             elif call.id in ran:
                 yield "after done", signal is False
                 if fits(call.name, guarded):

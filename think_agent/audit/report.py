@@ -318,11 +318,11 @@ class _Builder:
             shown.events.append(Note(text, kind="warning"))
         if call.name == THINK_NAME:
             shown.how = "volunteered"
-        elif think.carried(call):
+        elif think.read_carried(call):
             shown.how = "carried"
         if shown.how:
-            shown.text = think.thought(call)
-            shown.should_continue = think.should_continue(call)
+            shown.text = think.read_thought(call)
+            shown.should_continue = think.read_signal(call)
             self._thoughts += 1
             shown.thought = self._thoughts
         return shown

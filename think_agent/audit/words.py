@@ -23,7 +23,7 @@ from ..messages import (
 )
 from ..outcome import describe_run, pluralize
 from ..text import json_text, shorten
-from ..think import is_remark, should_continue, thought
+from ..think import is_remark, read_signal, read_thought
 from ..tools import signature
 from ..turn import Turn
 from ..wire.json_reading import json_value
@@ -161,10 +161,10 @@ def _called(call: ToolCall) -> str:
     if call.name != THINK_NAME:
         return shorten(signature(call))
     name = call.name
-    signal = should_continue(call)
+    signal = read_signal(call)
     if signal is False or signal == "cannot":
         name += f', should_continue "{str(signal).lower()}"'
-    return f"{name}: {shorten(thought(call))}"
+    return f"{name}: {shorten(read_thought(call))}"
 
 
 def title(reply: Assistant) -> str:

@@ -20,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 
 from ..loop import AskHuman
 from ..messages import Json, Verdict
-from ..text import json_text, sanitize, shorten, written_out
+from ..text import json_text, sanitize, shorten, write_out
 from ..wire.json_reading import json_value
 from .console import RunView
 from .screen import Screen, read_line, show_typing
@@ -135,8 +135,8 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
 def _show_rows(view: RunView, arguments: Json) -> None:
     width = view.console.width
     for name, value in list(arguments.items())[:MOST_ROWS]:
-        text = written_out(json_text(value))
-        row = f"  {shorten(written_out(name), LONGEST_NAME)}: {text}"
+        text = write_out(json_text(value))
+        row = f"  {shorten(write_out(name), LONGEST_NAME)}: {text}"
         if cell_len(row) > width:
             note = f"… ({len(text):,} characters; v shows it)"
             row = set_cell_size(row, width - cell_len(note)) + note
@@ -149,7 +149,7 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
     for name, value in [("the thought", asked.thought), *arguments.items()]:
-        view.table({f"{_one_line(name)}:": written_out(_as_text(value))})
+        view.table({f"{_one_line(name)}:": write_out(_as_text(value))})
 
 
 def _as_text(value: object) -> str:
@@ -161,7 +161,7 @@ def _as_text(value: object) -> str:
 
 def _one_line(text: str) -> str:
     """A text of a few lines at most, as one: with what cannot be seen written out."""
-    return written_out(shorten(text, 300))
+    return write_out(shorten(text, 300))
 
 
 def _edited(written: Json, received: Json) -> Json:

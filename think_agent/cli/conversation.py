@@ -13,7 +13,7 @@ from ..agent import Agent
 from ..audit.explain import explain
 from ..errors import FileError, ModelError
 from ..messages import Message
-from ..mistakes import noted
+from ..mistakes import note_mistake
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, read_line, write_block
@@ -65,7 +65,7 @@ class Chat:
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
-                problem = noted("the agent", error)  # a check or a policy has a mistake
+                problem = note_mistake("the agent", error)  # a check or a policy has a mistake
             self.view.print(f"error: {problem}", "red")
             self.broken_off(error)
 

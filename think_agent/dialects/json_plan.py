@@ -25,10 +25,10 @@ from pydantic_core import from_json
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..schema import problems, reduced, transformed
+from ..schema import problems, reduce_schema, transform_schema
 from ..streaming import Delta
 from ..text import is_blank, json_text, remove_fence
-from ..think import has_signal, should_continue, thought
+from ..think import has_signal, read_signal, read_thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
@@ -96,9 +96,9 @@ class JsonPlan(Written):
         form = self._form(request)
         branches = []
         for name, tool in form.tools.items():
-            arguments = reduced(tool.parameters, strict=True)
+            arguments = reduce_schema(tool.parameters, strict=True)
             if self.is_local:
-                arguments = transformed(arguments, _bounded)
+                arguments = transform_schema(arguments, _bounded)
             # Gemini does not know `const`.
             branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
@@ -150,8 +150,8 @@ class JsonPlan(Written):
         is_complete = False
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                notes.append(thought(call))
-                is_complete = should_continue(call) is False
+                notes.append(read_thought(call))
+                is_complete = read_signal(call) is False
             else:
                 actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {

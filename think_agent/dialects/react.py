@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..text import json_text, remove_fence
-from ..think import thought
+from ..think import read_thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
 from ..wire.pieces import JsonReader
@@ -156,7 +156,7 @@ class React(Written):
         lines = [reply.text]
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                lines.append(f"Thought: {thought(call)}")
+                lines.append(f"Thought: {read_thought(call)}")
             else:
                 lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
         return joined(lines, "\n")

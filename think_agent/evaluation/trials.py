@@ -33,7 +33,7 @@ from ..messages import CARRIED, Json, Message, Usage
 from ..mistakes import place_of
 from ..model import Model
 from ..policies.cannot import THINK_CANNOT
-from ..received import honored
+from ..received import is_honored
 from ..testing.scripted import Script
 from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
@@ -277,5 +277,5 @@ def _counted(turns: list[Turn]) -> Json:
             served.add(reply.model)
             if reply.tool_choice not in ("auto", "none"):
                 found["forced"] += 1
-                found["honored"] += honored(reply.tool_choice, reply)
+                found["honored"] += is_honored(reply.tool_choice, reply)
     return {**found, "usage": usage, "served": tuple(served)}

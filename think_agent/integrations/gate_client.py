@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult
 from ..model import Model, Request
 from ..question import AskHuman
-from ..text import json_text, shorten, written_out
+from ..text import json_text, shorten, write_out
 from ..think import THINK_MINIMAL, carrying
 from ..tools import MAY_HAVE_HAPPENED, Tool
 from .mcp import text_of
@@ -236,7 +236,7 @@ def _question_text(question: AskHuman) -> str:
 
 
 def _one_line(text: str) -> str:
-    text = written_out(text, keep="")
+    text = write_out(text, keep="")
     if len(text) <= LONGEST_VALUE:
         return text
     return f"{text[:LONGEST_VALUE]}… ({len(text):,} characters, not all are shown)"

@@ -49,7 +49,7 @@ from pydantic import TypeAdapter, ValidationError
 from .. import __version__
 from ..messages import THINK_NAME, Json
 from ..providers.address import secrets_in, shown_address
-from ..schema import transformed
+from ..schema import transform_schema
 from ..text import canonical, json_text, sanitize, shorten
 from ..tools import NoResult, NothingDone, Tool, ToolOptions
 from ..waiting import background_loop
@@ -530,7 +530,7 @@ def _schema_of(tool: wire.Tool) -> Json:
     # Servers build schemas from maps, and some maps have no order.
     ordered = json.loads(canonical(tool.input_schema))
     try:
-        schema = transformed(ordered, tidy, recursive={})
+        schema = transform_schema(ordered, tidy, recursive={})
         Draft202012Validator.check_schema(schema)
         if REFERENCE.search(canonical(schema)):  # the validator would look it up on the network
             raise LookupError
