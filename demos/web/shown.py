@@ -88,21 +88,21 @@ def _of_result(result: said.ToolResult) -> Iterator[Line]:
 
 
 def _of_verdict(verdict: said.Verdict) -> Iterator[Line]:
-    yield Line("verdict", words.decided(verdict))
+    yield Line("verdict", words.say_decision(verdict))
 
 
 def _of_check(check: said.Checked) -> Iterator[Line]:
     kind = "met" if check.missing is None else "unmet"
-    yield Line(kind, words.checked(check))
+    yield Line(kind, words.say_check(check))
 
 
 def _of_pause(pause: said.Paused) -> Iterator[Line]:
-    yield Line("paused", words.paused(pause))
+    yield Line("paused", words.say_pause(pause))
 
 
 def _of_end(end: said.Ended) -> Iterator[Line]:
     yield Line("answer", end.answer)
-    yield Line("end", words.ended(end.exit))
+    yield Line("end", words.say_end(end.exit))
 
 
 def _of_damage(line: Unreadable) -> Iterator[Line]:

@@ -248,18 +248,18 @@ class RunView:
         match message:
             case Assistant():
                 if self.verbose:
-                    self.line("step", words.joined(words.tokens(message.usage), took))
+                    self.line("step", words.join_facts(words.tokens(message.usage), took))
                 self.reply(message)
             case ToolResult():
                 self._show_result(message, took)
             case User(text=text):
                 self.line("question", text)
             case Verdict():
-                self.line("verdict", words.decided(message))
+                self.line("verdict", words.say_decision(message))
             case Checked(missing=None):
-                self.line("met", words.checked(message))
+                self.line("met", words.say_check(message))
             case Checked():
-                self.line("unmet", words.checked(message))
+                self.line("unmet", words.say_check(message))
         pending = self.turn.pending
         if pending and pending[0] is not self.on_screen:
             self.call(pending[0])

@@ -226,16 +226,16 @@ def _question_text(question: AskHuman) -> str:
     assert question.call
     lines = []
     if question.thought:
-        lines.append(f"The thought behind it: {_one_line(question.thought)}")
+        lines.append(f"The thought behind it: {_join_lines(question.thought)}")
     for name, value in (question.received or {}).items():
-        lines.append(f"{_one_line(name)}: {_one_line(json_text(value))}")
+        lines.append(f"{_join_lines(name)}: {_join_lines(json_text(value))}")
     if question.remark:
         lines.append(question.remark)
-    lines.append(f"Run {_one_line(question.call.name)}?")
+    lines.append(f"Run {_join_lines(question.call.name)}?")
     return "\n".join(lines)
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     text = write_out(text, keep="")
     if len(text) <= LONGEST_VALUE:
         return text

@@ -106,7 +106,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Report:
+class ProbeReport:
     """What a probe found out about an endpoint."""
 
     provider: str
