@@ -12,7 +12,7 @@ Rule 3: planning is pure, so a finished run can be explained: `explain(agent, tr
 from demos.common import call, follows, play
 from think_agent import Agent, Assistant, Force, Model, Request, Turn, tool
 from think_agent.audit import explain
-from think_agent.cli.why import explained
+from think_agent.cli.why import explain_steps
 
 
 @tool(read_only=True)
@@ -37,7 +37,7 @@ def lesson(model: Model) -> None:
     for text in ("What is ORD-001?", "Thank you!"):
         outcome = agent.run(text)
         print(f"\n{text}  (it ended by: {outcome.exit})")
-        for mark, line in explained(explain(agent, outcome.transcript)):
+        for mark, line in explain_steps(explain(agent, outcome.transcript)):
             print(mark, line)
     print(
         "\nremember: the run is over, and each step still has its reason. next_step leaves "

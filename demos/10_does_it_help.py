@@ -21,7 +21,7 @@ from demos.refund.shop import INSTRUCTIONS
 from demos.refund.stand_ins import careful, hasty
 from think_agent import Assistant, Force, Model, Request, ScriptedModel, Turn
 from think_agent.evaluation.inputs import load_suite, read_cases
-from think_agent.evaluation.report import power, report
+from think_agent.evaluation.report import power, report_results
 from think_agent.evaluation.scores import Score, Setting
 from think_agent.evaluation.trials import Job, attempt
 from think_agent.policies import Forcing
@@ -62,7 +62,7 @@ def lesson(model: Model) -> None:
         setting = Setting(f"offline:{name}", think="none", cover="none")
         print(f"\n{name}, without a thought: {score(setting, ScriptedModel(script)).right}")
 
-    print(f"\n{report(results)[-1].remark}")
+    print(f"\n{report_results(results)[-1].remark}")
     print("\nremember: how wide the intervals are, and what a thought costs in calls.")
 
 

@@ -17,7 +17,7 @@ import click
 
 from demos.refund.offline import LABEL, calling, since_the_customer_spoke, thinking
 from think_agent import Assistant, Force, Model, Request, ToolCall, ToolResult
-from think_agent.cli.choosing import chosen_model, model_flags
+from think_agent.cli.choosing import choose_model, model_flags
 from think_agent.cli.main import EXIT_CODES, run
 from think_agent.cli.options import Command
 from think_agent.dialects.base import Wrapper
@@ -42,7 +42,7 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     @model_flags(default="offline")
     @click.pass_context
     def command(ctx: click.Context, /, **settings: Any) -> None:
-        model = chosen_model(ctx, scripts={"stand-in": stand_in})
+        model = choose_model(ctx, scripts={"stand-in": stand_in})
         print(LABEL if model.name == "offline" else f"[{model.name}:{model.model}]")
         try:
             lesson(model)

@@ -8,7 +8,7 @@ Rule 2: a model that refuses to answer, or answers something else, has a doubt.
 from typing import Any
 
 from think_agent import Agent, Model, Turn
-from think_agent.outcome import report
+from think_agent.outcome import report_actions
 from think_agent.policies.done_when import CheckFunction
 
 JUDGE = "You judge the work of an agent: was everything done that was asked for?"
@@ -19,9 +19,8 @@ def opinion_of(model: Model) -> CheckFunction:
 
     def second_opinion(turn: Turn) -> str | None:
         assert turn.request  # a check runs in a turn
-        story = (
-            f"Asked: {turn.request.text}\nDone:\n{report(turn)}\nThe agent says that this is all."
-        )
+        done = report_actions(turn)
+        story = f"Asked: {turn.request.text}\nDone:\n{done}\nThe agent says that this is all."
         if getattr(model, "host", "") == "api.openai.com":
             is_content = by_decision(model, story)
         else:

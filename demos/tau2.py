@@ -27,7 +27,7 @@ import click
 from think_agent import Message, ModelError, NothingDone, Tool, Turn, User
 from think_agent.cli.main import run
 from think_agent.cli.screen import say
-from think_agent.evaluation.trials import Check
+from think_agent.evaluation.trials import WorldCheck
 from think_agent.messages import THINK_NAME
 from think_agent.testing.scripted import Script
 from think_agent.text import shorten
@@ -140,17 +140,17 @@ class TaskWorld:
             return None
         return str(said.content)
 
-    def check(self) -> Check:
+    def check(self) -> WorldCheck:
         """tau2's own reward for the database, and what of it is not as it should be."""
         try:
             found = EnvironmentEvaluator.calculate_reward(
                 self._environment_of, self._task, self._said, strict_replay=False
             )
         except ValueError as missing:  # so says an assertion about something that is not there
-            return Check(right=False, found=(str(missing),))
+            return WorldCheck(right=False, found=(str(missing),))
         parts = (found.reward_breakdown or {}).items()
         rewards = [f"{part.value}: {reward}" for part, reward in parts]
-        return Check(right=found.reward == 1.0, found=tuple(rewards))
+        return WorldCheck(right=found.reward == 1.0, found=tuple(rewards))
 
 
 def prepare(case: Mapping[str, Any], *, enforce: bool) -> TaskWorld:

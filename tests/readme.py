@@ -31,7 +31,7 @@ from tests.support.commands import run_here
 from tests.support.layers import closure
 from tests.support.sizes import ROOT, count_lines, files
 from think_agent import Agent, Verdict, connect
-from think_agent.audit import Report, explain, report, to_html
+from think_agent.audit import RunReport, explain, report, to_html
 from think_agent.cli.console import RunView
 
 PACKAGE = ROOT / "think_agent"
@@ -235,7 +235,7 @@ class SteadyDesk(Agent[object]):
 
 
 @cache
-def desk_at_work() -> Report:
+def desk_at_work() -> RunReport:
     """The report of a run of the refund desk, with the reason for each step."""
     desk = refund_desk()
     transcript = desk.run(ASKED_FOR_TWO).transcript

@@ -45,7 +45,7 @@ from .context import find_left_out, leave_out, select_turns
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
 from .messages import THINK_NAME, Assistant, Json, Message, ToolCall, User, Verdict, find_problem
-from .mistakes import noted
+from .mistakes import note_mistake
 from .model import Model, Request
 from .outcome import Data, Outcome
 from .policies import (
@@ -266,7 +266,7 @@ class Agent(Generic[Data]):
             approval.approval(tools),  # last, so that the approved call is the one that runs
             asking.refuse_denied,
             asking.pass_on_guidance,
-            asking.declined,  # from here on policies only end a turn
+            asking.end_if_declined,  # from here on policies only end a turn
             self.limits.name_limit,
             asking.hold_question(tools),  # but an open question stays open
             None if can_ask else asking.pause_for_a_person,
@@ -394,7 +394,7 @@ class Agent(Generic[Data]):
     def stamp(self, message: Message, turn: Turn) -> Message:
         """A message as it is recorded, with the time."""
         if self.answer:
-            message = self.answer.numbered(message, turn)
+            message = self.answer.add_number(message, turn)
         if message.at is None:
             message = replace(message, at=self.now())
         return message
@@ -421,7 +421,7 @@ class Agent(Generic[Data]):
                 answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield effect.answered(answer)
+                yield effect.take_answer(answer)
 
     async def aperform(
         self, effect: Effect, *, streamed: bool = False
@@ -442,7 +442,7 @@ class Agent(Generic[Data]):
                 answer = self._approve(effect)
                 if inspect.isawaitable(answer):
                     answer = await answer
-                yield effect.answered(answer)
+                yield effect.take_answer(answer)
 
     def _check_event(self, event: object) -> Delta | Notice | Assistant:
         """One part of a streamed reply, what a provider says of a wait, or the reply at the end."""
@@ -480,7 +480,7 @@ class Agent(Generic[Data]):
         error = settled[1]
         if error is None or isinstance(error, toolbox.EXPECTED):
             return
-        yield Notice(noted(effect.call.name, error))
+        yield Notice(note_mistake(effect.call.name, error))
         if self._on_tool_error == "raise":
             raise error
 
@@ -548,7 +548,7 @@ class Agent(Generic[Data]):
             **named,
             "model": f"{self.model.name}:{self.model.model}",
             "instructions": self.instructions,
-            "tools": [toolbox.described(tool) for tool in self.shown],
+            "tools": [toolbox.describe_tool(tool) for tool in self.shown],
         }
 
 

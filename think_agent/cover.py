@@ -21,7 +21,7 @@ from typing import Literal
 from .history import OpenCall
 from .messages import THINK_NAME, Assistant, Force, Message, ToolCall, ToolResult
 from .text import is_blank
-from .think import Signal, carried, should_continue, thought
+from .think import Signal, read_carried, read_signal, read_thought
 
 How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
@@ -64,7 +64,7 @@ class Cover:
         """The thought that covers `call`, the next one. If `guarded` is given, all tools that were
         called earlier in the same reply must be in it.
         """
-        own_thought = carried(call)
+        own_thought = read_carried(call)
         if own_thought:
             return Thought(own_thought, "carried")
         if guarded is not None and not self.called <= guarded:
@@ -84,15 +84,15 @@ class Cover:
 
     def _end_call(self, result: ToolResult, call: ToolCall) -> None:
         if call.name != THINK_NAME:
-            if carried(call):
-                self.thoughts.append(Thought(carried(call), "carried"))
+            if read_carried(call):
+                self.thoughts.append(Thought(read_carried(call), "carried"))
             self._add_result(result, call)
         elif not result.refused:  # refused: there was no think tool
             self._add_thought(call, is_missing=result.is_error)
 
     def _add_thought(self, call: ToolCall, *, is_missing: bool) -> None:
         assert self.reply
-        new_thought = Thought(thought(call), self._how(self.reply), should_continue(call))
+        new_thought = Thought(read_thought(call), self._how(self.reply), read_signal(call))
         self.thoughts.append(new_thought)
         # From here on: does it cover the calls after it?
         if not self.reply.is_usable or isinstance(call.arguments, str):

@@ -30,7 +30,7 @@ from .messages import (
     User,
 )
 from .question import AskHuman as AskHuman
-from .schema import Fitted, dumped, without_made_defaults
+from .schema import Fitted, dump, without_made_defaults
 from .text import canonical
 from .think import bare
 from .turn import Turn
@@ -72,14 +72,14 @@ class Fit:
     @classmethod
     def of(cls, call: ToolCall, values: Fitted) -> "Fit":
         """The bond between a call and its validated arguments."""
-        return cls(values, _written(call))
+        return cls(values, _write_call(call))
 
     def is_of(self, call: ToolCall) -> bool:
         """Were the values made from these very arguments? A carried thought isn't one of them."""
-        return _written(call) == self.written
+        return _write_call(call) == self.written
 
 
-def _written(call: ToolCall) -> str:
+def _write_call(call: ToolCall) -> str:
     return canonical([call.name, bare(call).arguments])
 
 
@@ -123,13 +123,13 @@ class CallTool:
         `"580"` is 580. Defaults are filled in; excluded fields and secrets are shown. None if the
         arguments are not validated yet.
         """
-        received: Json | None = dumped(self.fitted)
+        received: Json | None = dump(self.fitted)
         return received
 
     @property
     def stable(self) -> Json | None:
         """`received` without the defaults that are made again each time, such as an id."""
-        stable: Json | None = dumped(self.fitted, without_made_defaults)
+        stable: Json | None = dump(self.fitted, without_made_defaults)
         return stable
 
 
@@ -196,7 +196,7 @@ def next_step(transcript: Turn | Iterable[Message]) -> Step:
     if not reply.is_usable:  # if it is malformed, the policy `ask_for_format` asks again
         return _unusable(reply)
     if turn.is_closing_reply or not reply.tool_calls:  # calls in a closing reply are not run
-        return _answered(turn, reply.words)
+        return _take_answer(turn, reply.words)
     if turn.pending:
         return CallTool(turn.pending[0])
     if turn.says_done:  # by signal (rule 4 above)
@@ -210,7 +210,7 @@ def _unusable(reply: Assistant) -> Done:
     return Done("truncated", reply.words)
 
 
-def _answered(turn: Turn, answer: str) -> Step:
+def _take_answer(turn: Turn, answer: str) -> Step:
     if answer:
         return Done(turn.way_out, answer)
     if turn.asked["nudge"]:  # once a turn

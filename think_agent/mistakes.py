@@ -11,7 +11,7 @@ import sys
 from .checking import show_error
 
 
-def noted(what: str, error: BaseException) -> str:
+def note_mistake(what: str, error: BaseException) -> str:
     """One line about a mistake: what raised which error, and where. The traceback is logged."""
     import logging  # late, as those below: they are slow, and mistakes are rare
 

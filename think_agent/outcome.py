@@ -78,7 +78,7 @@ class Outcome(Generic[Data]):
     @property
     def report(self) -> str:
         """One line for each action: ✓ or ✗, the call, and what went wrong."""
-        return report(self.turn)
+        return report_actions(self.turn)
 
 
 def describe_run(turn: Turn) -> list[str]:
@@ -129,12 +129,12 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-def report(turn: Turn) -> str:
+def report_actions(turn: Turn) -> str:
     """What was done in a turn, one line for each action: ✓ or ✗, the call, and what went wrong."""
-    return "\n".join(_line(action) for action in turn.actions)
+    return "\n".join(_report_action(action) for action in turn.actions)
 
 
-def _line(action: Action) -> str:
+def _report_action(action: Action) -> str:
     call = shorten(signature(action.call))
     if action.result.is_error:
         error = action.result.content.partition("\n")[0]

@@ -85,7 +85,7 @@ class AskHuman:
     def _answer(self, decision: Any, by: str, reason: str, **rest: Any) -> Verdict:
         return Verdict(decision, self.call_id, reason, by, question=self.id, **rest)
 
-    def answered(self, answer: Verdict | bool) -> Verdict:
+    def take_answer(self, answer: Verdict | bool) -> Verdict:
         """The person's answer as it is recorded: it says to which call, and with which arguments.
         Raises TypeError if it is not an answer to this question.
         """

@@ -17,7 +17,7 @@ from .tools import Tool
 from .turn import Turn
 
 
-def received(
+def read_received(
     reply: Assistant, choice: ToolChoice, turn: Turn, at: str, tools: Mapping[str, Tool]
 ) -> Assistant:
     """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it; `at`
@@ -28,17 +28,17 @@ def received(
         at=at,
         tool_calls=_with_places(with_ids(reply.tool_calls, turn), tools),
         tool_choice=choice,
-        enforced=_enforced(reply, choice),
+        enforced=_find_enforcer(reply, choice),
     )
 
 
-def _enforced(reply: Assistant, choice: ToolChoice) -> Enforced:
+def _find_enforcer(reply: Assistant, choice: ToolChoice) -> Enforced:
     """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
     ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
     tells = reply.is_usable or ignores_form
     if choice == "auto" or reply.enforced == "prompt":
         return reply.enforced
-    if not honored(choice, reply):
+    if not is_honored(choice, reply):
         return "ignored" if tells else None
     if not tells:
         return reply.enforced
@@ -76,11 +76,11 @@ def notices(reply: Assistant, turn: Turn) -> Iterator[str]:
     """What a watcher should know about a reply, the last one of `turn`."""
     if reply.notice:
         yield reply.notice
-    if reply.is_usable and not honored(reply.tool_choice, reply):
+    if reply.is_usable and not is_honored(reply.tool_choice, reply):
         yield not_honored(reply.tool_choice, reply, turn.history.ignored)
 
 
-def honored(choice: ToolChoice, reply: Assistant) -> bool:
+def is_honored(choice: ToolChoice, reply: Assistant) -> bool:
     """Does `reply` do what the tool choice asked?"""
     called = [call.name for call in reply.tool_calls]
     match choice:

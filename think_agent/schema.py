@@ -5,7 +5,8 @@ Rule 1: a parameter that cannot be described to a model is a TypeError when the 
 Rule 2: pydantic builds the schema and validates with the same model, so the two cannot disagree.
 Rule 3: the schema has no references and no titles: several servers and SDKs drop what they would
         have to look up.
-Rule 4: only `transformed` walks through a schema. A small function says what is done to each part.
+Rule 4: only `transform_schema` walks through a schema. A small function says what is done to each
+        part.
 """
 
 import contextlib
@@ -54,7 +55,7 @@ def arguments_model(
     of the parameters. Raises TypeError if a parameter has no schema.
     """
     try:
-        hints = get_type_hints(_annotated(function), include_extras=True)
+        hints = get_type_hints(_find_annotated(function), include_extras=True)
     except Exception as error:  # an annotation may hold anything
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
@@ -79,7 +80,7 @@ def arguments_model(
         __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
         **model_fields,
     )
-    return model, transformed(model.model_json_schema(), _without_title)
+    return model, transform_schema(model.model_json_schema(), _without_title)
 
 
 def strip_partial(function: Any) -> Any:
@@ -89,7 +90,7 @@ def strip_partial(function: Any) -> Any:
     return function
 
 
-def _annotated(function: Any) -> Any:
+def _find_annotated(function: Any) -> Any:
     """The function that has the annotations: of a callable object, that is its `__call__`."""
     plain = strip_partial(function)
     if inspect.isroutine(plain) or inspect.isclass(plain):
@@ -97,11 +98,11 @@ def _annotated(function: Any) -> Any:
     return type(plain).__call__
 
 
-def returned(function: Callable[..., Any]) -> Json | None:
+def return_schema(function: Callable[..., Any]) -> Json | None:
     """The JSON schema of what a function returns, by its annotation. None if the annotation does
     not say, or says something that is no JSON; nothing depends on it.
     """
-    hint = get_type_hints(_annotated(function), include_extras=True).get("return")
+    hint = get_type_hints(_find_annotated(function), include_extras=True).get("return")
     if hint in (None, type(None), Any):
         return None
     try:
@@ -109,7 +110,7 @@ def returned(function: Callable[..., Any]) -> Json | None:
         schema = adapter.json_schema(mode="serialization")
     except Exception:  # any type may be returned, and some bring code of their own
         return None
-    return transformed(schema, _without_what_says_nothing, recursive={}) or None
+    return transform_schema(schema, _without_what_says_nothing, recursive={}) or None
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
@@ -128,7 +129,7 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
     fields: Any = {"parameter": (hints[name], ...)}
     try:
         schema = pydantic.create_model(name, **fields).model_json_schema()
-        transformed(schema, _without_title)  # raises for a type that contains itself
+        transform_schema(schema, _without_title)  # raises for a type that contains itself
     except NO_SCHEMA as error:
         return f"{name}: its type has no JSON schema: {str(error).splitlines()[0]}"
     if not schema["properties"]["parameter"].keys() - {"title", "description", "default"}:
@@ -150,7 +151,7 @@ def _with_description(kind: Any, note: str | None) -> Any:
     return Annotated[kind, pydantic.Field(description=text)]
 
 
-def transformed(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
+def transform_schema(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
     """`schema` without references, and with `change` applied to every schema in it, the inner ones
     first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
     """
@@ -211,7 +212,7 @@ def _without_what_says_nothing(node: Json) -> Json:
     return _without_title(node)
 
 
-def reduced(schema: Json, *, strict: bool) -> Json:
+def reduce_schema(schema: Json, *, strict: bool) -> Json:
     """The `schema` of an object, with only the keywords that every provider accepts: type, enum,
     items, anyOf, and properties with required and `additionalProperties: false`. Bounds, patterns
     and formats are left out: whoever reads the value has to check them.
@@ -237,7 +238,7 @@ def reduced(schema: Json, *, strict: bool) -> Json:
             kept["additionalProperties"] = others
         return kept
 
-    return transformed({"properties": {}, **schema}, reduce, recursive={})
+    return transform_schema({"properties": {}, **schema}, reduce, recursive={})
 
 
 def _object(properties: Json, required: Collection[str], strict: bool) -> Json:
@@ -256,15 +257,15 @@ def _nullable(schema: Json) -> Json:
     return {"anyOf": branches}
 
 
-def named(model: "pydantic.BaseModel") -> Json:
+def values_by_name(model: "pydantic.BaseModel") -> Json:
     """The values in a model, by the names under which they were given."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
-        values[_given_name(name, field)] = getattr(model, name)
+        values[_find_given_name(name, field)] = getattr(model, name)
     return values
 
 
-def _given_name(name: str, field: "FieldInfo") -> str:
+def _find_given_name(name: str, field: "FieldInfo") -> str:
     alias = field.validation_alias
     if isinstance(alias, str):
         return alias
@@ -272,38 +273,38 @@ def _given_name(name: str, field: "FieldInfo") -> str:
 
 
 def without_made_defaults(model: "pydantic.BaseModel") -> Json:
-    """`named` without the defaults that a factory makes. They may differ from time to time."""
-    values = named(model)
+    """`values_by_name` without the defaults that a factory makes: they may differ each time."""
+    values = values_by_name(model)
     for name, field in type(model).model_fields.items():
         if field.default_factory is None:
             continue
         made = field.get_default(call_default_factory=True, validated_data=vars(model))
         if name not in model.model_fields_set or getattr(model, name) == made:
-            del values[_given_name(name, field)]
+            del values[_find_given_name(name, field)]
     return values
 
 
-def dumped(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = named) -> Any:
+def dump(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = values_by_name) -> Any:
     """A value as JSON with all of its fields, also secrets and those that pydantic leaves out."""
     if type(value) in SCALARS:  # and not a class made from one, such as an enum
         return value
     match value:
         case pydantic.RootModel(root=root):
-            return dumped(root, fields_of)
+            return dump(root, fields_of)
         case pydantic.BaseModel():
-            return dumped(fields_of(value), fields_of)
+            return dump(fields_of(value), fields_of)
         case dict():
-            return {str(key): dumped(item, fields_of) for key, item in value.items()}
+            return {str(key): dump(item, fields_of) for key, item in value.items()}
         case list() | tuple() | deque():
-            return [dumped(item, fields_of) for item in value]
+            return [dump(item, fields_of) for item in value]
         case set() | frozenset():  # their order differs from process to process
-            return sorted((dumped(item, fields_of) for item in value), key=json_text)
+            return sorted((dump(item, fields_of) for item in value), key=json_text)
         case bytes():
             return value.decode(errors="backslashreplace")
         case object(get_secret_value=get):
-            return dumped(get(), fields_of)
+            return dump(get(), fields_of)
     if is_dataclass(value) and hasattr(value, "__dict__"):
-        return dumped(vars(value), fields_of)
+        return dump(vars(value), fields_of)
     return pydantic_core.to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
@@ -365,10 +366,10 @@ def _read_json_text(arguments: Any, place: Place) -> bool:
 def problems(error: "pydantic.ValidationError") -> str:
     """Why a value was refused, as text for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
-    return "; ".join(_problem(item) for item in items)
+    return "; ".join(_describe_problem(item) for item in items)
 
 
-def _problem(item: "pydantic_core.ErrorDetails") -> str:
+def _describe_problem(item: "pydantic_core.ErrorDetails") -> str:
     where = ".".join(str(part) for part in item["loc"]) or "arguments"
     plain = PLAIN.get(item["type"])
     if plain:

@@ -35,7 +35,7 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
     return "".join(shown)
 
 
-def written_out(text: str, keep: str = "\n\t") -> str:
+def write_out(text: str, keep: str = "\n\t") -> str:
     """`sanitize`, and every character that is printable but can't be seen is written out, too."""
     import re  # late: only a question to a person needs it
 

@@ -83,12 +83,12 @@ def has_signal(tool: Tool) -> bool:
     return "should_continue" in tool.parameters.get("properties", {})
 
 
-def thought(call: ToolCall) -> str:
+def read_thought(call: ToolCall) -> str:
     """The notes in a think call; empty if there are none. If they have several arguments, each is
     on a line with its name. Of another call: the thought that it carries.
     """
     if call.name != THINK_NAME:
-        return carried(call)
+        return read_carried(call)
     if isinstance(call.arguments, str):
         return call.arguments
     notes = {}
@@ -116,7 +116,7 @@ def find_missing_notes(call: ToolCall, tool: Tool) -> list[str]:
     return []
 
 
-def carried(call: ToolCall) -> str:
+def read_carried(call: ToolCall) -> str:
     """The thought that a call of another tool carries in its arguments; empty if it has none."""
     if call.name == THINK_NAME or isinstance(call.arguments, str):
         return ""
@@ -158,7 +158,7 @@ def without(call: ToolCall, name: str) -> ToolCall:
     return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
-def should_continue(call: ToolCall) -> Signal:
+def read_signal(call: ToolCall) -> Signal:
     """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
     if isinstance(call.arguments, str):
         return None
@@ -171,9 +171,9 @@ def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
     """The result of a think call. `under_schema`: it was written under a schema, which may leave
     should_continue out (`wire/forms.py`): then that means "continue".
     """
-    signal = should_continue(call)
+    signal = read_signal(call)
     missing = find_missing_notes(call, tool)
-    if missing and signal in (False, "cannot") and is_blank(thought(call)):
+    if missing and signal in (False, "cannot") and is_blank(read_thought(call)):
         return ToolResult(call.id, call.name, END_NOTED)
     if missing:
         return ToolResult(call.id, call.name, _say_what_is_missing(call, missing), is_error=True)
@@ -207,5 +207,5 @@ def is_remark(reply: Assistant) -> bool:
     if not calls or not reply.is_usable or reply.tool_choice == "none":
         return False
     only_thinks = all(call.name == THINK_NAME for call in calls)
-    is_finished_plan = reply.dialect and only_thinks and should_continue(calls[-1]) is False
+    is_finished_plan = reply.dialect and only_thinks and read_signal(calls[-1]) is False
     return not is_finished_plan

@@ -33,14 +33,14 @@ from .schema import (
     Fitted,
     Place,
     arguments_model,
-    dumped,
+    dump,
     find_misfits,
-    named,
     problems,
     read_docstring,
     repair,
-    returned,
+    return_schema,
     strip_partial,
+    values_by_name,
     without_made_defaults,
 )
 from .text import canonical, json_text, well_formed
@@ -229,7 +229,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         "name": name,
         "description": description,
         "parameters": empty | schema,
-        "returns": returned(function),
+        "returns": return_schema(function),
     }
     rest: Any = options | own
     return Tool(function=function, arguments_model=model, takes_key=takes_key, **rest)
@@ -279,7 +279,7 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     return by_name
 
 
-def described(tool: Tool) -> Json:
+def describe_tool(tool: Tool) -> Json:
     """A tool as it is in the first line of a transcript. What is not set is left out."""
     described: Json = {}
     for name in ("name", "description", "parameters", *GUARDS):
@@ -292,14 +292,14 @@ def described(tool: Tool) -> Json:
     return described
 
 
-def digest(tool: Tool, fitted: Fitted) -> str:
+def digest_call(tool: Tool, fitted: Fitted) -> str:
     """What makes a call the same as another one, as a digest: the tool, and the values of the
     arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
     time does not count.
     """
     import hashlib  # late, because it loads OpenSSL
 
-    values = dumped(fitted, without_made_defaults)
+    values = dump(fitted, without_made_defaults)
     names = tool.same or tuple(values)
     what = {name: values.get(name) for name in names}
     return hashlib.sha256(canonical([tool.name, what]).encode()).hexdigest()
@@ -377,7 +377,7 @@ def bound(
             return partial(_raise, mistake), None
     arguments = fitted
     if isinstance(arguments, pydantic.BaseModel):
-        arguments = named(arguments)
+        arguments = values_by_name(arguments)
     tool = tools[request.name]
     if tool.takes_key:
         arguments = {**arguments, KEY: key}
@@ -467,17 +467,17 @@ def _cut(text: str, max_chars: float) -> str:
 
 def signature(call: ToolCall) -> str:
     """A call on one line, as in Python: `lookup_order(order_id="ORD-001")`."""
-    name = _quoted(call.name)
+    name = _quote_name(call.name)
     if isinstance(call.arguments, str):
         return f"{name}({call.arguments})"
     shown = dict(call.arguments)
     if call.name != THINK_NAME:
         shown.pop(call.thought_in, None)
-    arguments = ", ".join(f"{_quoted(key)}={json_text(value)}" for key, value in shown.items())
+    arguments = ", ".join(f"{_quote_name(key)}={json_text(value)}" for key, value in shown.items())
     return f"{name}({arguments})"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name: as it is if it has the usual form, else as JSON. A model may write anything."""
     if TOOL_NAME.fullmatch(name):
         return name

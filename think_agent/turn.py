@@ -38,7 +38,7 @@ from .messages import (
     Verdict,
     take_answered,
 )
-from .think import Signal, as_run, is_remark, should_continue
+from .think import Signal, as_run, is_remark, read_signal
 
 CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a closing reply
 
@@ -292,7 +292,7 @@ class Turn:
         if call.name != THINK_NAME:
             self._add_tool_result(result, call)
         elif not result.refused:  # refused: there was no think tool
-            self.signal = should_continue(call)
+            self.signal = read_signal(call)
         self.notes = ()
         if result.refused:
             self.refused = True

@@ -54,7 +54,7 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
     except BaseException as error:
         return _raise_exit((None, error))
     if inspect.isawaitable(value):
-        return _settle_in_background(_awaited(value), timeout)
+        return _settle_in_background(_settle(value), timeout)
     return value, None
 
 
@@ -100,17 +100,17 @@ async def _within(work: Coroutine[Any, Any, Settled], timeout: float | None) -> 
 
 async def _outcome(function: Function) -> Settled:
     if inspect.iscoroutinefunction(function):
-        return await _awaited(function())
+        return await _settle(function())
 
     import asyncio
 
     value, error = await asyncio.wrap_future(_in_a_thread(function))
     if inspect.isawaitable(value):
-        return await _awaited(value)
+        return await _settle(value)
     return value, error
 
 
-async def _awaited(awaitable: Awaitable[Any]) -> Settled:
+async def _settle(awaitable: Awaitable[Any]) -> Settled:
     """The result as a value, because an event loop does not survive an exit in one of its tasks."""
     try:
         return await awaitable, None

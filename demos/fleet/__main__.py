@@ -24,7 +24,7 @@ from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
-from think_agent.cli.choosing import chosen_model, model_flags
+from think_agent.cli.choosing import choose_model, model_flags
 from think_agent.cli.main import run
 from think_agent.cli.options import Command, Group, file_option, new_file, positive, whole
 from think_agent.cli.screen import say
@@ -119,7 +119,7 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
     shop = Shop(str(db))
     with desks.client(fleet) as client:
         shared = Shared(fleet)
-        model = chosen_model(ctx, scripts={"stand-in": unhurried})
+        model = choose_model(ctx, scripts={"stand-in": unhurried})
         model.check()
         if per_minute:
             model = desks.Paced(model, shared, per_minute)

@@ -21,11 +21,11 @@ from think_agent.cli.options import (
     Group,
     config_flags,
     file_option,
+    find_old_file,
     new_file,
-    old_file,
     output_option,
 )
-from think_agent.cli.shell import command_line, quoted
+from think_agent.cli.shell import command_line, quote
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
 
@@ -128,7 +128,7 @@ loop_option = Group("loop")
     help="the shop's SQLite file (else beside the transcript)",
 )
 @file_option("--transcript", metavar="PATH", type=new_file, help="keep the transcript in this file")
-@file_option("--resume", metavar="PATH", type=old_file, help="go on with the run in this file")
+@file_option("--resume", metavar="PATH", type=find_old_file, help="go on with the run in this file")
 @file_option("--html", metavar="PATH", type=new_file, help="write the audit page there")
 @config_flags
 @click.version_option(__version__, message="%(version)s")
@@ -178,7 +178,7 @@ def typed(ctx: Context) -> list[str]:
         if value is True:
             words.append(flag)
         else:
-            words.append(f"{flag} {quoted(str(value))}")
+            words.append(f"{flag} {quote(str(value))}")
     return words
 
 

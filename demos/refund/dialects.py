@@ -32,7 +32,7 @@ from think_agent import (
 )
 from think_agent.messages import Json, Spoken, ToolChoice
 from think_agent.testing.scripted import Script
-from think_agent.think import RECORDED, should_continue, thought
+from think_agent.think import RECORDED, read_signal, read_thought
 
 PLAN_RESULT = re.compile(r"Result of (\S+) \(\S+\):\n(.*)", re.DOTALL)
 OBSERVATION = re.compile(r"Observation \((\S+?)(?: \{.*?\})?\): (.*)", re.DOTALL)
@@ -91,8 +91,8 @@ def _plan_of(reply: Assistant, keys: Json) -> Json:
         if call.name != "think":
             actions.append(_as_action(call, keys))
             continue
-        thoughts.append(thought(call))
-        if should_continue(call) is False:
+        thoughts.append(read_thought(call))
+        if read_signal(call) is False:
             is_complete = True
     return {
         "understanding": "",
@@ -186,8 +186,8 @@ def _in_react(script: Script, request: Request) -> Assistant:
         if call.name != "think":
             lines.append(f"Action: {call.name}\nAction Input: {json.dumps(call.arguments)}")
             break  # an Action ends the reply; the other calls come in the next replies
-        lines.append(f"Thought: {thought(call)}")
-        if should_continue(call) is False:
+        lines.append(f"Thought: {read_thought(call)}")
+        if read_signal(call) is False:
             lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
     return _saying(reply, "\n".join(lines))
 

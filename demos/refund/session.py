@@ -27,17 +27,17 @@ from think_agent import (
     User,
     Verdict,
 )
-from think_agent.audit import Report, explain, read, report, to_html
+from think_agent.audit import RunReport, explain, read, report, to_html
 from think_agent.audit.words import cause
 from think_agent.cli.approval import UNLOADS, at_the_terminal
 from think_agent.cli.audit import write_page
-from think_agent.cli.choosing import chosen_model, limits, named_model
+from think_agent.cli.choosing import choose_model, limits, make_named_model
 from think_agent.cli.console import STAND_IN, RunView
 from think_agent.cli.conversation import Chat
 from think_agent.cli.main import exit_code
 from think_agent.cli.options import origin_of
 from think_agent.cli.screen import Screen, say
-from think_agent.cli.shell import on_lines, quoted
+from think_agent.cli.shell import on_lines, quote
 from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.dialects.split import split
@@ -87,7 +87,7 @@ class Session:
         )
         self.limits = limits(ctx)  # errors in them come before a model is looked for
         self.shop = Shop(shop_file(settings), manager=settings["approve"] != "never")
-        self.use(chosen_model(ctx, **self.stand_ins()))
+        self.use(choose_model(ctx, **self.stand_ins()))
 
     def stand_ins(self) -> dict[str, Any]:
         """The scripted models, for `offline:NAME`."""
@@ -116,7 +116,7 @@ class Session:
             )
         model = speak(model, settings["dialect"])
         if settings["thinker"]:
-            thinker = named_model(settings["thinker"], **self.stand_ins())
+            thinker = make_named_model(settings["thinker"], **self.stand_ins())
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         if settings["no_stream"]:
             model = Wrapper(model)
@@ -247,9 +247,9 @@ class Session:
         is_in_file = self.view.turn.request or not self.text
         command, *flags = self.again
         if is_in_file:
-            words = [command, f"--resume {quoted(str(file))}"]
+            words = [command, f"--resume {quote(str(file))}"]
         else:
-            words = [command, quoted(self.text), f"--transcript {quoted(str(file))}"]
+            words = [command, quote(self.text), f"--transcript {quote(str(file))}"]
         for flag in flags:
             is_replaced = more and flag.startswith("--approve")
             if not is_replaced:
@@ -284,9 +284,9 @@ class DeskChat(Chat):
     def work(self, text: str) -> Outcome:
         return self.session.work(text, self.view, self.transcript)
 
-    def broken_off(self, error: BaseException) -> None:
+    def break_off(self, error: BaseException) -> None:
         if not self.session.settings["transcript"]:
-            super().broken_off(error)
+            super().break_off(error)
             return
         self.session.say_how_to_go_on()
         code = 1
@@ -311,7 +311,7 @@ class DeskChat(Chat):
     def change_provider(self, spec: str) -> None:
         session = self.session
         try:
-            session.use(named_model(spec, **session.stand_ins()))
+            session.use(make_named_model(spec, **session.stand_ins()))
         except (ModelError, ValueError, click.UsageError) as error:
             self.view.print(f"error: {error}", "red")
         else:
@@ -351,7 +351,7 @@ def show_last_turn(path: Path, view: RunView) -> None:
 
 def report_of(
     outcome: Outcome, agent: Agent, file: Path | None, origin: Mapping[str, str]
-) -> Report:
+) -> RunReport:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
     steps = explain(agent, outcome.transcript)
     if file:

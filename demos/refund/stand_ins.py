@@ -22,7 +22,7 @@ from think_agent.messages import THINK_NAME
 from think_agent.policies.cannot import offers_cannot
 from think_agent.testing import call, think
 from think_agent.testing.scripted import Script
-from think_agent.think import should_continue, without
+from think_agent.think import read_signal, without
 
 from .offline import (
     DECIDE,
@@ -67,7 +67,7 @@ def candid(request: Request) -> Assistant:
 
 def _leaves(reply: Assistant) -> bool:
     """Does a thought of this reply signal the exit?"""
-    return any(should_continue(made) is False for made in reply.tool_calls)
+    return any(read_signal(made) is False for made in reply.tool_calls)
 
 
 def without_signal(reply: Assistant) -> Assistant:
@@ -133,7 +133,7 @@ def boaster(request: Request) -> Assistant:
         return replace(reply, text=f"{LABEL} All done! I took care of {' and '.join(orders)}.")
     calls = []
     for made in reply.tool_calls:
-        if should_continue(made) is False:
+        if read_signal(made) is False:
             made = think(BOAST.format(orders[0]), should_continue=False)
         calls.append(made)
     return replace(reply, tool_calls=tuple(calls))

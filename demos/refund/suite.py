@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 import pydantic
 
 from think_agent import Tool, Turn
-from think_agent.evaluation.trials import Check
+from think_agent.evaluation.trials import WorldCheck
 from think_agent.messages import Json, Message
 from think_agent.tools import NothingDone
 
@@ -129,12 +129,12 @@ class CaseWorld:
             return None
         return self._then[asked - 1]
 
-    def check(self) -> Check:
+    def check(self) -> WorldCheck:
         """A wrong write is a proposal that the shop refused, or a row that should not be there."""
         rows: Counter[tuple[str, Ruling]] = Counter()
         for decision in self._shop.decisions():
             rows[decision.order_id, decision.decision] += 1
-        return Check(
+        return WorldCheck(
             right=rows == self._expected,
             wrong_writes=self._refused + (rows - self._expected).total(),
             found=tuple(f"{order} {decision}" for order, decision in rows.elements()),

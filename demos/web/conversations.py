@@ -23,7 +23,7 @@ from think_agent.audit import read
 from think_agent.audit.reading import Entry, Unreadable
 from think_agent.errors import FileError, ModelError
 from think_agent.messages import MESSAGES, Json
-from think_agent.mistakes import noted
+from think_agent.mistakes import note_mistake
 from think_agent.policies.validation import with_call
 from think_agent.running import Event
 from think_agent.text import json_text, shorten
@@ -223,7 +223,7 @@ class Conversation:
         except (ModelError, FileError) as error:
             self._problem = str(error)
         except Exception as error:  # a mistake in the desk's own code; the server stays
-            self._problem = noted("the desk", error)
+            self._problem = note_mistake("the desk", error)
 
     def _settle(self, task: object) -> None:
         """Say where the conversation stands now, also if it was stopped before it began."""

@@ -153,8 +153,8 @@ def usable_models() -> list[str]:
     """The script, Ollama's models if it runs, and each provider that is installed and has a key."""
     found = [OFFLINE]
     with suppress(ModelError):
-        ollama: Any = connect("ollama", timeout=3.0)  # `installed` is Ollama's alone
-        found += [f"ollama:{name}" for name in ollama.installed()]
+        ollama: Any = connect("ollama", timeout=3.0)  # `list_installed` is Ollama's alone
+        found += [f"ollama:{name}" for name in ollama.list_installed()]
     for provider, (sdk, *keys) in HOSTED.items():
         has_key = any(os.environ.get(key) for key in keys)
         if has_key and find_spec(sdk):

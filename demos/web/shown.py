@@ -17,8 +17,8 @@ from think_agent.audit import words
 from think_agent.audit.reading import Unreadable
 from think_agent.messages import THINK_NAME, Json
 from think_agent.running import Event
-from think_agent.text import json_text, sanitize, written_out
-from think_agent.think import carried, is_remark, thought
+from think_agent.text import json_text, sanitize, write_out
+from think_agent.think import is_remark, read_carried, read_thought
 from think_agent.tools import signature
 
 
@@ -70,9 +70,9 @@ def _of_reply(reply: said.Assistant) -> Iterator[Line]:
         yield Line("commentary", reply.text)
     for call in reply.tool_calls:
         if call.name == THINK_NAME:
-            yield Line("thought", thought(call))
+            yield Line("thought", read_thought(call))
         else:
-            yield Line("thought", carried(call))
+            yield Line("thought", read_carried(call))
             yield Line("call", signature(call))
     if not is_remark(reply):
         yield Line("answer", reply.text)
@@ -88,21 +88,21 @@ def _of_result(result: said.ToolResult) -> Iterator[Line]:
 
 
 def _of_verdict(verdict: said.Verdict) -> Iterator[Line]:
-    yield Line("verdict", words.decided(verdict))
+    yield Line("verdict", words.say_decision(verdict))
 
 
 def _of_check(check: said.Checked) -> Iterator[Line]:
     kind = "met" if check.missing is None else "unmet"
-    yield Line(kind, words.checked(check))
+    yield Line(kind, words.say_check(check))
 
 
 def _of_pause(pause: said.Paused) -> Iterator[Line]:
-    yield Line("paused", words.paused(pause))
+    yield Line("paused", words.say_pause(pause))
 
 
 def _of_end(end: said.Ended) -> Iterator[Line]:
     yield Line("answer", end.answer)
-    yield Line("end", words.ended(end.exit))
+    yield Line("end", words.say_end(end.exit))
 
 
 def _of_damage(line: Unreadable) -> Iterator[Line]:
@@ -135,8 +135,8 @@ def card(question: AskHuman) -> Json:
         "id": question.id,
         "call": asdict(question.call) if question.call else None,
         "asks": _asked(question),
-        "thought": written_out(question.thought),
-        "remark": written_out(question.remark),
+        "thought": write_out(question.thought),
+        "remark": write_out(question.remark),
         "arguments": [],
         "as_new": None,
         "editable": None,
@@ -159,13 +159,13 @@ def card(question: AskHuman) -> Json:
 
 def values(arguments: Json) -> list[tuple[str, str]]:
     """The name and the value of each argument, written out."""
-    return [(written_out(name), written_out(json_text(value))) for name, value in arguments.items()]
+    return [(write_out(name), write_out(json_text(value))) for name, value in arguments.items()]
 
 
 def _asked(question: AskHuman) -> str:
     if question.call is None:
-        return written_out(question.question)
-    return f"Run {written_out(question.call.name)}?"
+        return write_out(question.question)
+    return f"Run {write_out(question.call.name)}?"
 
 
 def _keys(question: AskHuman) -> list[Json]:

@@ -8,12 +8,12 @@ from rich.console import Console
 
 from think_agent.audit import report, to_html, to_json_report
 from think_agent.audit.report import Step
-from think_agent.cli.audit import show
+from think_agent.cli.audit import show_report
 
 
 def to_text(made) -> str:
     out = io.StringIO()
-    show(made, Console(file=out, highlight=False))
+    show_report(made, Console(file=out, highlight=False))
     return out.getvalue()
 
 

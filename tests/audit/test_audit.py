@@ -38,7 +38,7 @@ from think_agent.audit.reading import Unreadable
 from think_agent.cli.console import RunView
 from think_agent.cli.main import run, think_agent
 from think_agent.evaluation import page as evaluation_page
-from think_agent.evaluation.report import report as evaluation_report
+from think_agent.evaluation.report import report_results as evaluation_report
 from think_agent.messages import (
     Ended,
     Paused,
@@ -500,7 +500,7 @@ def steps_page():
 
 def evaluation_of_three():
     results = results_of({FIRST: "a", NEVER: "ab", FLOOR: ""}, "abc")
-    return evaluation_page.to_html(results, evaluation_report(results))
+    return evaluation_page.results_to_html(results, evaluation_report(results))
 
 
 @pytest.mark.browser

@@ -6,7 +6,7 @@ from tests.support.agents import look, pay
 from tests.support.turns import transcripts
 from think_agent import Agent, ScriptedModel, User
 from think_agent.audit import explain, words
-from think_agent.cli.why import explained
+from think_agent.cli.why import explain_steps
 from think_agent.testing import call, think
 
 ASK = User("Refund it.")
@@ -46,7 +46,7 @@ def test_explain_shows_where_another_agent_would_act_differently():
     assert opening.planned[-1][0] == "force_first"
     assert "now another step is planned" in opening.remark
     assert not any(step.remark for step in [*rest, *explain(None, said)])
-    marks = [mark.strip() for mark, _ in explained([opening, *rest])]
+    marks = [mark.strip() for mark, _ in explain_steps([opening, *rest])]
     assert marks.count("!!") == 1
 
 
@@ -56,5 +56,5 @@ def test_every_message_of_every_transcript_is_explained(messages):
     steps = explain(agent(), [ASK, *messages])
     persons = [m for m in messages if isinstance(m, User) and m.kind == "person"]
     others = [m for m in messages if m not in persons]
-    lines = [line for message in others for line in words.lines(message)]
+    lines = [line for message in others for line in words.say_lines(message)]
     assert [line for step in steps for line in step.came] == lines

@@ -20,8 +20,8 @@ from think_agent.turn import Action
 
 def test_every_exit_has_a_text():
     assert words.EXITS.keys() == set(get_args(Exit))
-    assert words.ended("unmet") == "✗ NOT MET"
-    assert (words.ended(None), words.ended("odd")) == ("… not ended", "odd")
+    assert words.say_end("unmet") == "✗ NOT MET"
+    assert (words.say_end(None), words.say_end("odd")) == ("… not ended", "odd")
     assert words.why_ended("truncated", "the server stopped").endswith("cause: the server stopped.")
     assert words.why_ended("odd") == ""
 
@@ -57,19 +57,19 @@ def test_how_many_actions_stand_behind_a_thought(actions, text):
     ],
 )
 def test_a_decision_with_who_and_why(verdict, text):
-    assert words.decided(verdict) == text
+    assert words.say_decision(verdict) == text
 
 
 def test_checks_and_refusals():
-    assert words.checked(Checked("mailed")) == "mailed"
-    assert words.checked(Checked("by_mail", "no mail")) == "by mail: no mail"
+    assert words.say_check(Checked("mailed")) == "mailed"
+    assert words.say_check(Checked("by_mail", "no mail")) == "by mail: no mail"
     assert words.refusal("gate") == "refused: no thought stood behind it"
     assert words.refusal("odd") == "refused: odd"
 
 
 def test_the_tool_choice_as_text():
     choices = ["auto", "required", "none", Force("think")]
-    text = [words.asked(choice) for choice in choices]
+    text = [words.say_choice(choice) for choice in choices]
     assert text == [
         "free to choose",
         "told to call a tool",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.commands import decisions, environment
 from tests.support.sizes import ROOT
-from think_agent.cli.shell import on_lines, quoted
+from think_agent.cli.shell import on_lines, quote
 
 BIN = Path(sys.executable).parent
 WAITS = "'ORD-004' --provider offline --approve ask --transcript 'my run.jsonl'"
@@ -84,7 +84,7 @@ def test_the_desk_imports_nothing_of_the_clone_by_its_name():
 )
 def test_a_command_is_quoted_for_the_shell_of_the_system(monkeypatch, platform, word, expected):
     monkeypatch.setattr("sys.platform", platform)
-    assert quoted(word) == expected
+    assert quote(word) == expected
 
 
 @pytest.mark.parametrize(("platform", "goes_on"), [("linux", "\\"), ("win32", "`")])

@@ -16,7 +16,7 @@ from tests.support.agents import by_place
 from tests.support.commands import text_of
 from think_agent import Agent, Assistant, Model, Request, ScriptedModel, connect, tool
 from think_agent.cli import RunView, waiting
-from think_agent.cli.waiting import describe
+from think_agent.cli.waiting import describe_wait
 from think_agent.dialects.base import Wrapper
 from think_agent.testing import call
 
@@ -61,11 +61,11 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place} {case.is_first}")
 def test_the_words_for_each_state_of_a_server(case):
-    assert describe(Slow(), case.place, 1_123, is_first=case.is_first) == case.says
+    assert describe_wait(Slow(), case.place, 1_123, is_first=case.is_first) == case.says
 
 
 def test_where_nothing_streams_no_token_is_promised():
-    whole = describe(Wrapper(Slow()), "GPU", 1_123, is_first=True)
+    whole = describe_wait(Wrapper(Slow()), "GPU", 1_123, is_first=True)
     assert whole == "waiting for the whole reply of qwen3.5:4b"
 
 

@@ -54,7 +54,8 @@ def test_the_help_of_agent_names_types_and_shows_no_addresses():
 def test_without_ollama_its_sdk_is_not_loaded():
     """`--provider auto` asks its port first. The SDK takes a third of a second to load."""
     script = (
-        "import sys; from think_agent.cli.choosing import named_model; model = named_model('auto');"
+        "import sys; from think_agent.cli.choosing import make_named_model;"
+        "model = make_named_model('auto');"
         "sys.exit(repr((model.name, 'ollama' in sys.modules)))"
     )
     env = {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE.parent), "OLLAMA_HOST": "127.0.0.1:9"}

@@ -1,7 +1,9 @@
 """Which folder may import which."""
 
+import ast
 import graphlib
 import sys
+from collections import Counter
 
 import pytest
 
@@ -94,3 +96,12 @@ def test_no_files_have_an_import_cycle():
     order = graphlib.TopologicalSorter(imports)
     order.prepare()  # raises CycleError with the circle
     assert order.is_active()
+
+
+def test_each_class_of_the_package_has_a_name_of_its_own():
+    """Except `Fold`: each wire has one, as it has a `to_wire`."""
+    names: Counter[str] = Counter()
+    for file in PACKAGE.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == ["Fold"]

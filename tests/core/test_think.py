@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.support.strategies import think_calls
 from think_agent import THINK, THINK_MINIMAL, Agent, ScriptedModel, Tool, ToolCall, tool
 from think_agent.testing import call
-from think_agent.think import acknowledge, should_continue, thought
+from think_agent.think import acknowledge, read_signal, read_thought
 
 
 def think(**arguments):
@@ -45,7 +45,7 @@ def test_both_schemas_are_flat_strings_and_only_one_has_the_exit_signal(tool, na
     ],
 )
 def test_a_thought_is_always_text(call, text):
-    assert thought(call) == text
+    assert read_thought(call) == text
 
 
 MEANS = {
@@ -58,12 +58,12 @@ MEANS = {
 @pytest.mark.parametrize("means", MEANS)
 def test_should_continue_reads_bools_and_their_names_and_nothing_else(means):
     for value in MEANS[means]:
-        assert should_continue(think(thought="x", should_continue=value)) is means
+        assert read_signal(think(thought="x", should_continue=value)) is means
 
 
 def test_a_missing_signal_is_unreadable():
-    assert should_continue(think(thought="x")) is None
-    assert should_continue(ToolCall("1", "think", '{"should_continue": "false"}')) is None
+    assert read_signal(think(thought="x")) is None
+    assert read_signal(ToolCall("1", "think", '{"should_continue": "false"}')) is None
 
 
 STAY = think(thought="due", should_continue="true")
@@ -126,8 +126,8 @@ def test_the_kit_confirms_only_what_it_has_read(case):
 @given(think_calls)
 def test_every_thought_gets_a_result_that_is_not_empty(call):
     assert acknowledge(call, THINK, under_schema=False).content
-    assert isinstance(thought(call), str)
-    assert should_continue(call) in (True, False, None)
+    assert isinstance(read_thought(call), str)
+    assert read_signal(call) in (True, False, None)
 
 
 def test_a_form_may_leave_the_signal_out():

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.support.agents import agent, of_kind, results
 from tests.support.strategies import json_values
 from think_agent import Started, Tool, ToolCall, ToolResult, tool
-from think_agent.schema import dumped
+from think_agent.schema import dump
 from think_agent.tools import (
     MAY_HAVE_HAPPENED,
     NoResult,
@@ -755,7 +755,7 @@ def test_a_person_is_shown_what_the_function_gets_however_its_type_is_dumped(kin
     pay.__annotations__ = kinds
     tools = {"pay": tool(pay, description="Pay.")}
     request = ToolCall("1", "pay", {"order": written})
-    arguments = dumped(fit(tools, request))
+    arguments = dump(fit(tools, request))
     assert arguments == {"order": shown, "days": 5, "times": 1, "amount": 9_000}
     for sent in (request, replace(request, arguments=arguments)):  # the second as an edit is
         assert not called(tools, sent).is_error

@@ -120,7 +120,7 @@ def test_a_rendered_prompt_says_what_is_hidden(template, what):
 
 def test_each_word_that_a_prompt_has_to_show_stands_in_one_place():
     with on_ollama(OllamaServer(template=Template())) as (_, model):
-        prompt = model.rendered(WITH_TOOLS)
+        prompt = model.render_prompt(WITH_TOOLS)
     assert find_hidden(prompt) == []
     assert [prompt.count(word) for word in SHOWN.values()] == [1, 1, 1]
 
@@ -132,7 +132,7 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
     class Rendering(Model):
         is_local = True
 
-        def rendered(self, request):
+        def render_prompt(self, request):
             return real
 
     assert in_dialect(Rendering(), "auto").trouble(WITH_TOOLS) == hides(what)

@@ -24,8 +24,8 @@ from think_agent import (
     tool,
 )
 from think_agent.dialects.json_plan import KEYS, json_plan
-from think_agent.schema import reduced
-from think_agent.think import THINK, THINK_MINIMAL, bare, carried
+from think_agent.schema import reduce_schema
+from think_agent.think import THINK, THINK_MINIMAL, bare, read_carried
 from think_agent.tools import fit_or_repair
 
 
@@ -108,7 +108,7 @@ def reasoned(tool, reasoning, **arguments):
 def test_the_reasoning_of_an_action_is_the_thought_that_its_call_carries():
     reply = answer(plan(actions=[reasoned("look", " 7 was asked for. ", id=7)]))
     look = reply.tool_calls[1]
-    assert (carried(look), bare(look).arguments) == ("7 was asked for.", {"id": 7})
+    assert (read_carried(look), bare(look).arguments) == ("7 was asked for.", {"id": 7})
 
 
 @pytest.mark.parametrize("think_tool", [THINK, THINK_MINIMAL])
@@ -136,7 +136,7 @@ def test_an_action_with_a_reason_of_its_own_needs_no_other():
 @pytest.mark.parametrize("blank", ["", "  ", "\n"])
 def test_a_blank_reasoning_of_an_action_is_no_thought(blank):
     reply = answer(plan(actions=[reasoned("wait", blank)]))
-    assert carried(reply.tool_calls[1]) == ""
+    assert read_carried(reply.tool_calls[1]) == ""
     assert answer(plan(reasoning="", actions=[reasoned("wait", blank)])).stop_reason == "malformed"
 
 
@@ -497,7 +497,7 @@ def test_references_are_resolved_and_a_type_that_contains_itself_stays_open():
     ref = {"$ref": "#/$defs/node"}
     node = shape("name", "next", name={"type": "string"}, next=ref)
     parameters = shape("one", one=ref, two={"$ref": "#/properties/one"}) | {"$defs": {"node": node}}
-    schema = reduced(parameters, strict=True)
+    schema = reduce_schema(parameters, strict=True)
     one = schema["properties"]["one"]
     assert one["properties"] == {"name": {"type": "string"}, "next": {}}
     assert schema["properties"]["two"] == {"anyOf": [one, {"type": "null"}]}

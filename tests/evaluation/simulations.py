@@ -29,7 +29,7 @@ import numpy
 from scipy.stats import binomtest
 
 from tests.evaluation.values import ROWS, result, scores_of
-from think_agent.evaluation.comparisons import Finding, compare
+from think_agent.evaluation.comparisons import ComparisonResult, compare
 from think_agent.evaluation.scores import Result, Setting
 
 RUNS = 500
@@ -50,7 +50,7 @@ class Counts:
     same: int = 0  # comparisons of settings that do not
     same_held: int = 0
 
-    def add(self, found: list[Finding], effect: float) -> None:
+    def add(self, found: list[ComparisonResult], effect: float) -> None:
         is_wrong = False
         for finding in found:
             comparison = finding.comparison

@@ -16,7 +16,7 @@ from tests.support.simulated import LINES
 from think_agent import THINK, Agent, Force, Request, ScriptedModel, ToolResult, User
 from think_agent.dialects import in_dialect
 from think_agent.evaluation.scores import Setting
-from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepared
+from think_agent.evaluation.trials import Case, Job, Suite, attempt, prepare_trial
 from think_agent.testing import call, think
 from think_agent.wire.forms import form_of
 
@@ -170,10 +170,10 @@ def test_the_shop_trusts_the_model_unless_it_is_asked_to_enforce():
     wrong = {"order_id": "ORD-102", "decision": "approve", "reason": "why not"}
     trusting, strict = world("plain", 2), world("plain", 2, enforce=True)
     tools_of(trusting)["process_refund"].function(**wrong)
-    assert trusting.check() == suite.Check(False, 1, ("ORD-102 approve",))
+    assert trusting.check() == suite.WorldCheck(False, 1, ("ORD-102 approve",))
     with pytest.raises(suite.ShopError, match="Allowed: deny"):
         tools_of(strict)["process_refund"].function(**wrong)
-    assert strict.check() == suite.Check(False, 1, ())
+    assert strict.check() == suite.WorldCheck(False, 1, ())
 
 
 def test_a_second_decision_on_an_order_is_one_too_many():
@@ -182,7 +182,7 @@ def test_a_second_decision_on_an_order_is_one_too_many():
     decide(order_id="ORD-102", decision="deny", reason="late")
     assert made.check().right
     decide(order_id="ORD-102", decision="deny", reason="late, again")
-    assert made.check() == suite.Check(False, 1, ("ORD-102 deny", "ORD-102 deny"))
+    assert made.check() == suite.WorldCheck(False, 1, ("ORD-102 deny", "ORD-102 deny"))
 
 
 def missing_after(made, *replies) -> str | None:
@@ -284,7 +284,7 @@ def test_advice_asks_for_what_is_there(think, cover, dialect, where):
     model = ScriptedModel("x")
     if dialect == "auto":
         model = in_dialect(model, dialect)
-    world, agent = prepared(setting, CASE, model, suite)
+    world, agent = prepare_trial(setting, CASE, model, suite)
     told = f"{world.instructions.strip()}\n\n{ADVICE.strip()}\n\nDo this {where}."
     assert agent.instructions == told
     assert (agent.shown[0].name == "think") == (think != "none")
@@ -292,12 +292,12 @@ def test_advice_asks_for_what_is_there(think, cover, dialect, where):
 
 def test_silent_advice_has_no_place_to_write():
     setting = Setting("p", think="none", cover="none", advice="silent")
-    _, agent = prepared(setting, CASE, ScriptedModel("x"), suite)
+    _, agent = prepare_trial(setting, CASE, ScriptedModel("x"), suite)
     assert agent.instructions.endswith("Do this for yourself, before you call a tool.")
 
 
 def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
-    _, agent = prepared(Setting("p", think="brief"), CASE, ScriptedModel("x"), suite)
+    _, agent = prepare_trial(Setting("p", think="brief"), CASE, ScriptedModel("x"), suite)
     [brief, *_] = agent.shown
     assert brief.description == f"{THINK.description} Write at most 25 words."
     assert agent._can_signal
@@ -306,10 +306,10 @@ def test_a_brief_think_tool_says_so_and_a_form_keeps_to_it():
     assert form["properties"]["thought"]["maxLength"] == 180
     assert form["required"] == ["thought", "should_continue"]
     with pytest.raises(ValueError, match=r"think=brief .* only native"):
-        prepared(Setting("p", think="brief", dialect="json"), CASE, None, suite)
+        prepare_trial(Setting("p", think="brief", dialect="json"), CASE, None, suite)
 
 
 def test_a_suite_without_advice_says_so():
     bare = Suite(prepare=prepare, STAND_INS={})
     with pytest.raises(ValueError, match="this suite has no ADVICE"):
-        prepared(Setting("p", advice="on"), CASE, ScriptedModel("x"), bare)
+        prepare_trial(Setting("p", advice="on"), CASE, ScriptedModel("x"), bare)

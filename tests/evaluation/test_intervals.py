@@ -11,8 +11,8 @@ from scipy.stats import binomtest, permutation_test
 
 from think_agent.evaluation.intervals import (
     detectable,
+    find_paired_interval,
     holm,
-    paired_interval,
     sign_flip,
     wilson,
 )
@@ -30,7 +30,7 @@ def test_wilson_intervals_are_scipys(n, share):
 
 def test_without_cases_nothing_is_known():
     assert wilson(0, 0) == (0.0, 1.0)
-    assert paired_interval([], 1) == (-1.0, 1.0)
+    assert find_paired_interval([], 1) == (-1.0, 1.0)
     assert sign_flip([]) == 1.0
     assert holm([]) == []
 
@@ -60,13 +60,13 @@ def test_with_one_trial_a_paired_interval_is_that_of_bonett_and_price(better, wo
     error = math.sqrt((first + second - (first - second) ** 2) / (n + 2))
     half = NormalDist().inv_cdf(0.975) * error
     differences = [1] * better + [-1] * worse + [0] * (n - better - worse)
-    low, high = paired_interval(differences, 1)
+    low, high = find_paired_interval(differences, 1)
     assert (low, high) == pytest.approx((first - second - half, first - second + half))
 
 
 def test_a_paired_interval_stays_within_its_bounds():
-    assert paired_interval([1], 1)[1] == 1.0
-    assert paired_interval([-1], 1)[0] == -1.0
+    assert find_paired_interval([1], 1)[1] == 1.0
+    assert find_paired_interval([-1], 1)[0] == -1.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -156,7 +156,7 @@ def test_with_so_few_cases_not_even_the_same_sign_in_all_of_them_is_clear(cases,
 def test_trials_that_only_repeat_a_case_do_not_shrink_an_interval(better, worse, n, trials):
     """Nor does a test find more."""
     differences = [1] * better + [-1] * worse + [0] * (n - better - worse)
-    assert paired_interval(differences, 1 / trials) == paired_interval(differences, 1)
+    assert find_paired_interval(differences, 1 / trials) == find_paired_interval(differences, 1)
     assert sign_flip([trials * each for each in differences]) == sign_flip(differences)
 
 
@@ -177,7 +177,7 @@ def test_an_interval_holds_the_truth_where_few_cases_make_the_difference(
     truth = (share - harm) * (2 * steadiness - 1)
     held = 0
     for differences in (right - before) / trials:
-        low, high = paired_interval(differences.tolist(), 1 / trials)
+        low, high = find_paired_interval(differences.tolist(), 1 / trials)
         held += low <= truth <= high
     assert 0.93 <= held / 2000 <= 0.98
 
@@ -190,6 +190,6 @@ def test_a_paired_interval_holds_the_known_difference_as_often_as_it_says(trials
     for _ in range(4 * RUNS):
         rate = rng.choice([0.7, 0.2], 80, p=[0.6, 0.4])
         differences = rng.binomial(trials, rate + 0.13) - rng.binomial(trials, rate)
-        low, high = paired_interval((differences / trials).tolist(), 1 / trials)
+        low, high = find_paired_interval((differences / trials).tolist(), 1 / trials)
         held += low <= 0.13 <= high
     assert binomtest(held, 4 * RUNS, 0.95).pvalue > 0.001  # no farther from 95 % than by chance

@@ -328,7 +328,7 @@ SWITCH = """
 from types import SimpleNamespace
 
 from think_agent import Assistant, tool
-from think_agent.evaluation.trials import Check
+from think_agent.evaluation.trials import WorldCheck
 from think_agent.testing import call
 
 FLIP, DONE = Assistant(tool_calls=(call("flip"),)), Assistant(text="Done.")
@@ -340,7 +340,7 @@ STAND_INS = {
 def prepare(case, *, enforce):
     flipped = []
     flip = tool(lambda: flipped.append(1), name="flip", description="Flip the switch.")
-    check = lambda: Check(bool(flipped) == case["on"])
+    check = lambda: WorldCheck(bool(flipped) == case["on"])
     reply = lambda transcript: None if transcript else "Light!"
     world = {"tools": [flip], "check": check, "reply": reply}
     return SimpleNamespace(instructions="Work the lamp.", **world)

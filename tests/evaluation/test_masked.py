@@ -11,7 +11,7 @@ from tests.evaluation.test_cases import by_all_rules, by_policy
 from tests.evaluation.values import FIRST, NEVER, closed, failed, result
 from tests.readme import ROOT
 from think_agent import Assistant
-from think_agent.evaluation.report import report
+from think_agent.evaluation.report import report_results
 from think_agent.testing import call, think
 
 PATH = ROOT / "demos/refund/masked.jsonl"
@@ -87,7 +87,7 @@ def test_ends_are_a_table_of_their_own():
     own = [result(case, True, exit=exit, cannot=case < "e") for case, exit in ends.items()]
     own += [closed("f"), failed("g"), result("h", True, exit="signal")]
     other = [result("e", True, setting=NEVER, exit="cannot")]
-    sections = {section.name: section for section in report({FIRST: own, NEVER: other})}
+    sections = {section.name: section for section in report_results({FIRST: own, NEVER: other})}
     assert sections["Cases that cannot be done"].rows == [
         ["setting", "timely", "late", "unsaid", "false"],
         ["force=first", "2/4 (50%)", "1/4 (25%)", "1/4 (25%)", "1/2 (50%)"],
@@ -96,7 +96,9 @@ def test_ends_are_a_table_of_their_own():
 
 
 def test_without_such_a_case_or_exit_there_is_no_such_table():
-    names = [section.name for section in report({FIRST: [result("a", True, exit="signal")]})]
+    names = [
+        section.name for section in report_results({FIRST: [result("a", True, exit="signal")]})
+    ]
     assert names == ["Decisions", "How", "Kinds of cases", ""]
 
 

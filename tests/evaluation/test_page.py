@@ -4,8 +4,8 @@ import html
 import itertools
 
 from tests.evaluation.values import FIRST, FLOOR, NEVER, result, results_of
-from think_agent.evaluation.page import about, kinds, panels, to_html
-from think_agent.evaluation.report import report
+from think_agent.evaluation.page import describe_results, kinds, panels, results_to_html
+from think_agent.evaluation.report import report_results
 from think_agent.evaluation.scores import Setting
 from think_agent.text import sanitize
 
@@ -20,13 +20,13 @@ BOTH = {setting: [*own, *easy(setting, "x")] for setting, own in RESULTS.items()
 
 def test_each_dot_is_the_share_in_the_table():
     hard, simple = panels(BOTH)
-    header, *rows = report(BOTH)[0].rows
+    header, *rows = report_results(BOTH)[0].rows
     column = header.index("pass^1")
     marks = [*hard.dots, *hard.lines]
     assert [(mark.name, str(mark.share)) for mark in marks] == [
         (row[0], row[column]) for row in rows
     ]
-    page = to_html(BOTH, report(BOTH))
+    page = results_to_html(BOTH, report_results(BOTH))
     assert [f'class="dot" style="--at: {at}"' in page for at in (75.0, 25.0)] == [True, True]
     assert [mark.share.value for mark in [*simple.dots, *simple.lines]] == [1 / 3] * 3
 
@@ -36,7 +36,7 @@ def test_floors_are_lines_from_left_to_right():
     best = results_of({other: "ab"}, "abcd")
     [hard] = panels({FIRST: RESULTS[FIRST], **best, FLOOR: RESULTS[FLOOR]})
     assert [mark.name for mark in hard.lines] == ["floor:f", "floor:better"]
-    page = to_html({FIRST: RESULTS[FIRST], FLOOR: RESULTS[FLOOR]}, report(RESULTS))
+    page = results_to_html({FIRST: RESULTS[FIRST], FLOOR: RESULTS[FLOOR]}, report_results(RESULTS))
     assert page.count('class="floor"') == 1
     assert page.count('class="dot"') == 1
 
@@ -48,8 +48,8 @@ def test_a_setting_in_which_all_runs_failed_has_no_dot():
 
 
 def test_the_page_has_every_cell_and_every_sentence():
-    made = report(BOTH)
-    page = html.unescape(to_html(BOTH, made))
+    made = report_results(BOTH)
+    page = html.unescape(results_to_html(BOTH, made))
     decisions, how, by_kind, sentences = made
     texts = [by_kind.name, *sentences.remark.splitlines()]
     for table in (decisions, how):
@@ -68,13 +68,15 @@ def test_each_kind_of_case_has_a_row_of_its_own():
     }
     names = ["force=first", "force=never"]
     assert kinds(found) == [["kind", *names], ["early", "-", "1/1"], ["late", "1/2", "1/1"]]
-    page = to_html(found, report(found))
+    page = results_to_html(found, report_results(found))
     assert '<th scope="row">late</th><td>1/2</td><td>1/1</td>' in page
 
 
 def test_the_page_says_what_ran_when_and_by_which_command():
-    page = to_html(BOTH, report(BOTH), {"command": "think-agent eval <cases>.jsonl"})
-    told = about(BOTH)
+    page = results_to_html(
+        BOTH, report_results(BOTH), {"command": "think-agent eval <cases>.jsonl"}
+    )
+    told = describe_results(BOTH)
     assert [*told] == ["models", "answered as", "size", "run", "by"]
     assert told["models"] == "p"
     assert told["size"] == "2 settings, 7 cases, 14 runs"  # without the floors
@@ -85,15 +87,15 @@ def test_the_page_says_what_ran_when_and_by_which_command():
 def test_a_script_is_called_a_script():
     scripted = Setting("offline:careful")
     found = {scripted: [result("a", True, setting=scripted)]}
-    assert about(found)["models"] == "offline:careful (scripted: no language model)"
+    assert describe_results(found)["models"] == "offline:careful (scripted: no language model)"
 
 
 def test_a_kind_of_case_may_hold_anything():
     """A line break or a bar in it once made a row of its own."""
     kind = "a\n\nright | <script>b"
     found = {FIRST: [result("a", True, kind=kind)]}
-    made = report(found)
+    made = report_results(found)
     assert made[2].rows == [["setting", "right"], ["p", f"{kind} 1/1"]]
-    page = to_html(found, made)
+    page = results_to_html(found, made)
     assert f">{sanitize(kind)}</th><td>1/1<" in html.unescape(page)
     assert "<script>b" not in page

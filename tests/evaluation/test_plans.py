@@ -118,7 +118,7 @@ def prepare(case, *, enforce):
     return Lamp()
 """
 HELPERS = """
-from think_agent.evaluation.trials import Check
+from think_agent.evaluation.trials import WorldCheck
 
 class Lamp:
     instructions = "Work the lamp."
@@ -128,7 +128,7 @@ class Lamp:
         return None
 
     def check(self):
-        return Check(True)
+        return WorldCheck(True)
 """
 
 

@@ -201,7 +201,7 @@ def test_the_cases_that_cannot_be_done(run):
 
 
 def interval(differences: numpy.ndarray) -> tuple[float, float]:
-    """Two more cases, one for each side (see `paired_interval`)."""
+    """Two more cases, one for each side (see `find_paired_interval`)."""
     spread = numpy.sum(differences**2)
     extra = numpy.sum(differences**4) / spread
     variance_of_all = max(spread + 2 * extra, 2) / (len(differences) + 2)

@@ -10,16 +10,16 @@ from rich.console import Console
 
 from tests.evaluation.values import FIRST, FLOOR, NEVER, ROWS, failed, result, results_of
 from think_agent import Usage
-from think_agent.evaluation.comparisons import planned
-from think_agent.evaluation.report import power, report
+from think_agent.evaluation.comparisons import plan_comparisons
+from think_agent.evaluation.report import power, report_results
 from think_agent.evaluation.scores import FOUR_ROWS, Setting
-from think_agent.evaluation.tables import Section, markdown, show
+from think_agent.evaluation.tables import Section, markdown, show_sections
 from think_agent.policies import Price
 
 
 def sentences(results) -> list[str]:
     """The last lines of the report."""
-    return report(results)[-1].remark.splitlines()
+    return report_results(results)[-1].remark.splitlines()
 
 
 # The sentences.
@@ -161,7 +161,7 @@ def results_of_rows(settings, right):
 def test_the_cause_is_named(right, cause):
     lines = sentences(results_of_rows(ROWS, right))
     assert f"What made a difference for openai:m: {cause}." in lines
-    for line, comparison in zip(lines, planned(ROWS), strict=False):
+    for line, comparison in zip(lines, plan_comparisons(ROWS), strict=False):
         assert line.startswith(f"{comparison.question} ")
     if cause == "the prompt":
         assert "prompt is better than baseline: +40 points on 40 cases" in lines[0]
@@ -212,7 +212,7 @@ TABLES = {
 
 
 def test_every_cell_of_every_table_is_what_was_counted():
-    *sections, _ = report({FIRST: OWN}, {FIRST: Price(input=1, output=10)})
+    *sections, _ = report_results({FIRST: OWN}, {FIRST: Price(input=1, output=10)})
     found = {}
     for section in sections:
         header, row = section.rows
@@ -225,7 +225,7 @@ def test_easy_cases_are_reported_apart_and_not_compared():
     found = results_of({FIRST: "1", NEVER: "12"}, "12")
     for setting, right in ((FIRST, True), (NEVER, False)):
         found[setting] += [result(letter, right, setting=setting, easy=True) for letter in LETTERS]
-    assert report(found)[0].rows == [
+    assert report_results(found)[0].rows == [
         ["setting", "right", "pass^1", "easy"],
         ["force=first", "1/2", "50.0% (9.5 to 90.5)", "26/26"],
         ["force=never", "2/2", "100.0% (34.2 to 100.0)", "0/26"],
@@ -235,9 +235,9 @@ def test_easy_cases_are_reported_apart_and_not_compared():
 
 def test_a_column_is_left_out_only_where_nothing_was_counted():
     found = {FIRST: [result("x", True)], NEVER: [result("x", False, setting=NEVER)]}
-    assert report(found)[0].rows[0] == ["setting", "right", "pass^1"]
+    assert report_results(found)[0].rows[0] == ["setting", "right", "pass^1"]
     found[NEVER] = [result("x", False, setting=NEVER, wrong_writes=1)]
-    assert report(found)[0].rows == [
+    assert report_results(found)[0].rows == [
         ["setting", "right", "pass^1", "wrong writes"],
         ["force=first", "1/1", "100.0% (20.7 to 100.0)", "-"],
         ["force=never", "0/1", "0.0% (0.0 to 79.3)", "1"],
@@ -245,7 +245,7 @@ def test_a_column_is_left_out_only_where_nothing_was_counted():
 
 
 def test_floors_stand_in_every_table_below_the_settings():
-    for section in report(results_of({FIRST: "a", NEVER: "a", FLOOR: ""}, "ab"))[:3]:
+    for section in report_results(results_of({FIRST: "a", NEVER: "a", FLOOR: ""}, "ab"))[:3]:
         names = [row[0] for row in section.rows]
         assert names == ["setting", "force=first", "force=never", "floor:f"]
 
@@ -254,7 +254,7 @@ ODD = Section("Odd", "a\x1b[31m remark", [["a|b", "c"], ["d\ne", "模型\x1b[31m
 
 
 def test_markdown_rows_have_as_many_cells_as_their_header():
-    text = markdown([ODD, *report({FIRST: OWN})])
+    text = markdown([ODD, *report_results({FIRST: OWN})])
     for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
         lines = table.splitlines()
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
@@ -265,7 +265,7 @@ def test_markdown_rows_have_as_many_cells_as_their_header():
 
 def shown(sections, width: int) -> str:
     out = io.StringIO()
-    show(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
+    show_sections(sections, Console(file=out, force_terminal=True, width=width, color_system=None))
     return out.getvalue()
 
 
@@ -280,7 +280,7 @@ def test_a_terminal_gets_all_of_the_tables_and_no_line_wider_than_itself(width, 
     for number, force in itertools.product(range(count), ("never", "first", "always")):
         setting = Setting(f"provider-{number}", force=force)
         results[setting] = [result(case, True, setting=setting, exit="signal") for case in "ab"]
-    sections = report(results)
+    sections = report_results(results)
     lines = shown(sections, width).splitlines()
     assert max(map(len, lines)) <= width
     words = " ".join(" ".join(lines).replace("|", " ").split())

@@ -17,10 +17,10 @@ from tests.evaluation.values import (
     scores_of,
 )
 from think_agent import Usage
-from think_agent.evaluation.comparisons import QUESTIONS, compare, planned
-from think_agent.evaluation.intervals import paired_interval, sign_flip, wilson
-from think_agent.evaluation.report import report
-from think_agent.evaluation.scores import FOUR_ROWS, PLAIN, Score, Setting, named, varying
+from think_agent.evaluation.comparisons import QUESTIONS, compare, plan_comparisons
+from think_agent.evaluation.intervals import find_paired_interval, sign_flip, wilson
+from think_agent.evaluation.report import report_results
+from think_agent.evaluation.scores import FOUR_ROWS, PLAIN, Score, Setting, name_settings, varying
 from think_agent.policies import Price
 
 # Scores.
@@ -47,7 +47,7 @@ def test_pass_k_by_hand(right, shares):
 def test_an_error_is_in_no_share_and_no_average():
     fine = result("a", True, model_calls=4, exit="signal", usage=Usage(1000, 100, 400))
     found = {FIRST: [fine, failed("b")]}
-    [row] = report(found, {FIRST: Price(input=2, output=10)})[0].rows[1:]
+    [row] = report_results(found, {FIRST: Price(input=2, output=10)})[0].rows[1:]
     assert row == ["p", "1/1", "100.0% (20.7 to 100.0)", "4.0", "1,000 + 100", "$0.0030"]
     assert Score([failed("b")]).pass_k == []
 
@@ -86,14 +86,14 @@ def test_a_price_is_a_number_from_0(value):
     ],
 )
 def test_settings_are_called_by_what_sets_them_apart(settings, names):
-    assert list(named(settings).values()) == names
+    assert list(name_settings(settings).values()) == names
 
 
 # Which comparisons.
 
 
 def compared(settings) -> list[tuple[Setting, Setting]]:
-    return [(one.setting, one.against) for one in planned(settings)]
+    return [(one.setting, one.against) for one in plan_comparisons(settings)]
 
 
 def test_settings_are_compared_where_one_thing_differs_and_one_has_its_first_value():
@@ -126,7 +126,7 @@ def test_the_rows_differ_from_each_other_in_one_thing(row, against, thing):
 
 
 def test_the_comparisons_of_the_rows_are_those_that_a_reader_of_the_article_wants():
-    asked = {(one.setting.row, one.against.row): one.question for one in planned(ROWS)}
+    asked = {(one.setting.row, one.against.row): one.question for one in plan_comparisons(ROWS)}
     assert asked == {
         ("think + prompt", "baseline"): "Does the article's remedy help?",
         ("think + prompt", "extended thinking"): "Is it better than the model's own reasoning?",
@@ -135,12 +135,12 @@ def test_the_comparisons_of_the_rows_are_those_that_a_reader_of_the_article_want
         ("prompt", "baseline"): "What does the prompt do without the tool?",
     }
     without = [setting for setting in ROWS if setting.row != "extended thinking"]
-    assert len(planned(without)) == 4  # a model that does not reason
+    assert len(plan_comparisons(without)) == 4  # a model that does not reason
 
 
 def test_rows_of_two_models_are_compared_each_with_its_own():
     both = [*ROWS, *(Setting("openai:n", **row) for row in FOUR_ROWS)]
-    found = planned(both)
+    found = plan_comparisons(both)
     assert len(found) == 2 * len(QUESTIONS)
     assert all(one.setting.provider == one.against.provider for one in found)
 
@@ -157,7 +157,7 @@ def test_a_comparison_has_a_size_an_interval_and_a_p_value_raised_by_holm():
     first, second = findings(results_of(right, "1234567890"))
     assert (first.comparison.setting, first.comparison.against) == (NEVER, FIRST)
     assert (first.cases, first.difference) == (10, pytest.approx(-0.8))
-    assert first.interval == paired_interval([-1] * 8 + [0] * 2, 1)
+    assert first.interval == find_paired_interval([-1] * 8 + [0] * 2, 1)
     assert first.p == pytest.approx(2 * binomtest(8, 8).pvalue)  # two comparisons: doubled
     assert (first.is_clear, second.is_clear) == (True, False)
     assert second.p == 1.0
@@ -177,7 +177,7 @@ def test_a_comparison_counts_the_trials_that_both_have_without_an_error():
     [finding] = findings({FIRST: [*right, failed("z")], NEVER: other})
     assert finding.cases == 2  # v and w
     assert finding.difference == pytest.approx(-(0.5 + 1) / 2)
-    assert finding.interval == paired_interval([-0.5, -1], 0.5)
+    assert finding.interval == find_paired_interval([-0.5, -1], 0.5)
     assert finding.p == sign_flip([-1, -1])
 
 

@@ -21,7 +21,7 @@ from tests.servers.ollama import OllamaServer
 from tests.support.simulated import brain, write_cases
 from think_agent.evaluation.command import Evaluation
 from think_agent.evaluation.inputs import settings_of
-from think_agent.evaluation.report import report
+from think_agent.evaluation.report import report_results
 from think_agent.evaluation.scores import Score
 
 RUNS = 50
@@ -51,7 +51,7 @@ def evaluated(
 
 
 def sentences(evaluation: Evaluation) -> list[str]:
-    found = report(evaluation.found())
+    found = report_results(evaluation.found())
     return found[-1].remark.splitlines()
 
 

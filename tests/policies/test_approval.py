@@ -407,14 +407,14 @@ def test_a_set_is_shown_in_the_same_order_in_every_process():
     """Python orders the texts in a set differently each time it starts."""
     script = """if True:
         from think_agent import ToolCall, tool
-        from think_agent.schema import dumped
+        from think_agent.schema import dump
         from think_agent.tools import fit
 
         @tool
         def mark(tags: frozenset[str]) -> None:
             "Mark."
 
-        print(dumped(fit({"mark": mark}, ToolCall("1", "mark", {"tags": list("hamster")}))))
+        print(dump(fit({"mark": mark}, ToolCall("1", "mark", {"tags": list("hamster")}))))
         """
     seeds = [os.environ | {"PYTHONHASHSEED": str(seed)} for seed in (1, 2)]
     one, other = (subprocess.check_output([sys.executable, "-c", script], env=env) for env in seeds)

@@ -8,7 +8,7 @@ from tests.support.agents import NOTHING, agent, results
 from think_agent import Agent, ScriptedModel, Verdict, tool
 from think_agent.dialects import json_plan
 from think_agent.testing import call, think
-from think_agent.think import thought
+from think_agent.think import read_thought
 
 WHY = "13 days and $89: rule 5."
 PAY = call("pay", order="A")
@@ -73,7 +73,7 @@ def test_with_a_think_tool_the_gate_works_as_without_carry():
 
 
 def test_the_thought_of_a_call_is_what_it_carries_and_no_other_argument():
-    assert thought(call("pay", thought=WHY, order="A")) == WHY
+    assert read_thought(call("pay", thought=WHY, order="A")) == WHY
 
 
 def note_taker(*replies, **settings):

@@ -49,11 +49,11 @@ from think_agent import (
 )
 from think_agent.providers import transport
 from think_agent.providers.address import (
-    checked_url,
+    check_url,
     is_exposed,
     is_silent,
+    mask_address,
     ollama_address,
-    shown_address,
 )
 
 LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
@@ -395,12 +395,12 @@ NOT_SHOWN = "(an address that cannot be shown)"
     ],
 )
 def test_only_scheme_host_and_port_of_an_address_are_shown(address, shown):
-    assert shown_address(address) == shown
+    assert mask_address(address) == shown
 
 
 def test_an_address_without_a_scheme_is_one_of_plain_http():
-    assert checked_url("localhost:11434/v1", "ollama") == "http://localhost:11434/v1"
-    assert checked_url("https://host/v1", "ollama") == "https://host/v1"
+    assert check_url("localhost:11434/v1", "ollama") == "http://localhost:11434/v1"
+    assert check_url("https://host/v1", "ollama") == "https://host/v1"
 
 
 @pytest.mark.parametrize(

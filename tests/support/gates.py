@@ -146,7 +146,7 @@ async def session(
     gate = Gate(server, record, say=said.append, **options)
     user = ask if answers else None
     async with (
-        gate.opened() as front,
+        gate.open_front() as front,
         Client(front, mode=era, message_handler=hear, elicitation_callback=user) as client,
     ):
         yield AtTheGate(client, asked, said, has_changed)

@@ -7,18 +7,18 @@ page = to_html(report(outcome.transcript))
 from .backtest import Difference, backtest
 from .check import Findings, check
 from .explain import Explained, explain
-from .logs import Run, read_log
+from .logs import LoggedRun, read_log
 from .page import to_html
 from .reading import Record, read
-from .report import Report, report, to_json_report
+from .report import RunReport, report, to_json_report
 
 __all__ = [
     "Difference",
     "Explained",
     "Findings",
+    "LoggedRun",
     "Record",
-    "Report",
-    "Run",
+    "RunReport",
     "backtest",
     "check",
     "explain",

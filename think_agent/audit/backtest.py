@@ -22,7 +22,7 @@ from ..agent import Agent
 from ..loop import CallTool, Fit, Policy, Refuse, Step, is_action, next_step, plan
 from ..messages import Message, ToolResult
 from ..think import bare
-from .planned import Recorded, differs, recorded_steps
+from .planned import RecordedStep, differs, read_steps
 
 
 class Difference(NamedTuple):
@@ -46,7 +46,7 @@ def backtest(
     if agent is not None:
         planned_twice = _with_agent(policy, agent)
     for number, messages in enumerate(runs):
-        for step in recorded_steps(messages):
+        for step in read_steps(messages):
             if step.is_opening or step.turn.last is None or step.turn.ended:
                 continue  # nothing is planned there
             before, after = planned_twice(step)
@@ -56,21 +56,21 @@ def backtest(
 
 
 # A step without the policy, and with it.
-Planned = Callable[[Recorded], tuple[Step, Step]]
+Planned = Callable[[RecordedStep], tuple[Step, Step]]
 
 
 def _with_agent(policy: Policy, agent: Agent) -> Planned:
     own = agent.policies()
     with_policy = agent.policies(policy)
 
-    def plan_twice(step: Recorded) -> tuple[Step, Step]:
+    def plan_twice(step: RecordedStep) -> tuple[Step, Step]:
         return plan(step.turn, own), plan(step.turn, with_policy)
 
     return plan_twice
 
 
 def _without_agent(policy: Policy) -> Planned:
-    def plan_twice(step: Recorded) -> tuple[Step, Step]:
+    def plan_twice(step: RecordedStep) -> tuple[Step, Step]:
         before = _as_recorded(next_step(step.turn), step)
         after = policy(before, step.turn)
         if not isinstance(after, Step):
@@ -82,7 +82,7 @@ def _without_agent(policy: Policy) -> Planned:
     return plan_twice
 
 
-def _as_recorded(planned: Step, step: Recorded) -> Step:
+def _as_recorded(planned: Step, step: RecordedStep) -> Step:
     """A planned step with what the record says of its call (rule 2)."""
     if not is_action(planned):
         return planned

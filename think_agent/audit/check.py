@@ -25,7 +25,7 @@ from ..text import canonical
 from ..turn import Turn
 from . import words
 from .explain import in_words
-from .planned import Recorded, differs, is_request, recorded_steps
+from .planned import RecordedStep, differs, is_request, read_steps
 from .reading import Record, Unreadable
 from .rules import Before, complaints
 
@@ -110,13 +110,13 @@ def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[
         yield 0, text
     policies = agent.policies()
     found.steps = 0
-    for step in recorded_steps(record.messages):
+    for step in read_steps(record.messages):
         if step.turn.last is None or step.is_opening or not step.messages:
             continue
         found.steps += 1
         planned = plan(step.turn, policies)
         if differs(planned, step) and differs(_plan_anew(step.turn, policies), step):
-            yield places[step.place], f"{_recorded(step)}; today: {in_words(planned)}"
+            yield places[step.place], f"{_say_recorded(step)}; today: {in_words(planned)}"
 
 
 def _changes(then: Json, today: Json) -> Iterator[str]:
@@ -144,12 +144,12 @@ def _plan_anew(turn: Turn, policies: Sequence[Policy]) -> Step:
         turn.seconds = seconds
 
 
-def _recorded(step: Recorded) -> str:
+def _say_recorded(step: RecordedStep) -> str:
     """What a step recorded, in words."""
-    said = [line for message in step.messages for line in words.lines(message)]
+    said = [line for message in step.messages for line in words.say_lines(message)]
     match step.messages[-1]:
         case Started(name=name) if not said:
             return f"{name} was started"
         case Ended(exit):
-            return f"ended: {words.ended(exit)}"
+            return f"ended: {words.say_end(exit)}"
     return ", ".join(said) or "a thought was recorded"

@@ -156,7 +156,7 @@ class Contradictions:
         """A call runs. Did somebody say no, or is he still to be asked?"""
         if known.verdict and known.verdict.decision != "yes":
             known.status = "done after a no"
-            yield "alarm", f"it ran, though it was {words.decided(known.verdict)}"
+            yield "alarm", f"it ran, though it was {words.say_decision(known.verdict)}"
         elif self._question and self._question.call_id == known.call.id:
             known.status = "done after a no"
             yield "alarm", "it ran, though nobody answered the question about it"
@@ -164,7 +164,7 @@ class Contradictions:
     def _add_end(self, ended: Ended) -> Iterator[Found]:
         if ended.exit in words.REGULAR:
             for check in self._reading.read(Checks).missing:
-                text = f"it ended as done, though a check was not met: {words.checked(check)}"
+                text = f"it ended as done, though a check was not met: {words.say_check(check)}"
                 yield "alarm", text
 
     def _same(self, known: Known) -> tuple[str, str]:

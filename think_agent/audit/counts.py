@@ -19,10 +19,10 @@ from ..evaluation.tables import Section
 from ..messages import THINK_NAME, ToolResult, User
 from ..outcome import pluralize
 from ..policies.repeats import Repeats
-from ..think import should_continue
+from ..think import read_signal
 from ..turn import Turn
-from .logs import Run
-from .page import rendered
+from .logs import LoggedRun
+from .page import render_page
 from .report import fits
 
 REMARK = (
@@ -42,7 +42,7 @@ ROWS = {
 }
 
 
-def tools_of(runs: Iterable[Run]) -> set[str]:
+def tools_of(runs: Iterable[LoggedRun]) -> set[str]:
     """The names of the tools that ran, without `think`."""
     names: set[str] = set()
     for run in runs:
@@ -52,7 +52,7 @@ def tools_of(runs: Iterable[Run]) -> set[str]:
     return names - {THINK_NAME}
 
 
-def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
+def count(runs: Sequence[LoggedRun], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
     """By the name of each row: how many, and of how many. Writes are the calls of `guarded` tools
     (patterns of their names) that ran; without patterns, all actions are counted.
     """
@@ -69,7 +69,7 @@ def count(runs: Sequence[Run], guarded: Sequence[str] = ()) -> dict[str, tuple[i
     return {row.format(writes=writes): (part[key], whole[key]) for key, row in ROWS.items()}
 
 
-def _of_run(run: Run, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _of_run(run: LoggedRun, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """For each thing that is counted in a run: its key in ROWS, and whether it is true."""
     # The same run, read as one single turn.
     unbroken = Turn.of(message for message in run.messages if not isinstance(message, User))
@@ -97,7 +97,7 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
         ends_in_words = not reply.tool_calls
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                signal = should_continue(call)
+                signal = read_signal(call)
             elif call.id in ran:
                 yield "after done", signal is False
                 if fits(call.name, guarded):
@@ -106,7 +106,7 @@ def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
     yield "promise", signal is True and ends_in_words
 
 
-def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
+def table(runs: Sequence[LoggedRun], guarded: Sequence[str] = (), *, by: str = "reward") -> Section:
     """The counts with their intervals, for all runs and for each value of the fact `by`."""
     groups = {"all": list(runs)}
     for run in runs:
@@ -121,9 +121,9 @@ def table(runs: Sequence[Run], guarded: Sequence[str] = (), *, by: str = "reward
     return Section(pluralize(len(runs), "run"), REMARK, rows)
 
 
-def to_html(table: Section, origin: Mapping[str, str]) -> str:
+def table_to_html(table: Section, origin: Mapping[str, str]) -> str:
     """A page of the table. `origin`: where it comes from, by name."""
-    return rendered("tables.html.j2", title="Audit of runs", about=origin, tables=[table])
+    return render_page("tables.html.j2", title="Audit of runs", about=origin, tables=[table])
 
 
 def _share(part: int, whole: int) -> str:

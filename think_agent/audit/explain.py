@@ -30,7 +30,7 @@ from ..think import bare
 from ..tools import signature
 from ..turn import Turn
 from . import words
-from .planned import Recorded, differs, is_request, recorded_steps
+from .planned import RecordedStep, differs, is_request, read_steps
 
 LATEST = 12  # messages, of which a step shows what the model was told
 ANOTHER = "as recorded; now another step is planned: settings, or the world, have changed since"
@@ -71,15 +71,15 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
     """
     policies = agent.policies() if agent else []
     found: list[Explained] = []
-    for step in recorded_steps(transcript):
+    for step in read_steps(transcript):
         if step.turn.last is None or (step.messages and is_request(step.messages[0])):
             continue
         if step.messages or not step.turn.ended:
-            found.append(_explained(step, policies))
+            found.append(_explain_step(step, policies))
     return found
 
 
-def _explained(step: Recorded, policies: list[Policy]) -> Explained:
+def _explain_step(step: RecordedStep, policies: list[Policy]) -> Explained:
     """A step, and why it was taken."""
     turn = step.turn
     planned = next_step(turn)
@@ -93,7 +93,7 @@ def _explained(step: Recorded, policies: list[Policy]) -> Explained:
         else:
             shown.append((policy.__name__, text, _purpose(policy)))
         planned = changed  # also if it is equal: what policies have found out is not compared
-    came = [line for message in step.messages for line in words.lines(message)]
+    came = [line for message in step.messages for line in words.say_lines(message)]
     is_other = differs(planned, step)
     remark = ""
     if step.is_opening:
@@ -117,7 +117,7 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
     """What the transcript says, as far as it counts for the next step."""
     if turn.request:
         yield "the person asked", shorten(turn.request.text)
-    yield from reversed(list(_told(turn)))
+    yield from reversed(list(_find_told(turn)))
     if turn.pending:
         call = turn.pending[0]
         thought = turn.thought_behind(call)
@@ -130,14 +130,14 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
     yield "so far", f"{replies}, {pluralize(len(turn.actions), 'action')}"
 
 
-def _told(turn: Turn) -> Iterator[tuple[str, str]]:
+def _find_told(turn: Turn) -> Iterator[tuple[str, str]]:
     """What the model was told, the latest first, and whether it has replied since."""
     when = "new since then"
     for message in reversed(turn.history.spoken[-LATEST:]):
         if isinstance(message, Assistant):
             when = "the model had read"
             continue
-        for text in words.lines(message):
+        for text in words.say_lines(message):
             yield when, text
 
 
@@ -167,7 +167,7 @@ def in_words(step: Step) -> str:
     """The text for a planned step."""
     match step:
         case CallModel(choice, say, bounds):
-            asked = f"the model is {words.asked(choice)}{_bounds_in_words(bounds)}"
+            asked = f"the model is {words.say_choice(choice)}{_bounds_in_words(bounds)}"
             if say:
                 return f"{asked}, with a {say.kind} question: {shorten(say.text)}"
             return asked

@@ -37,7 +37,7 @@ ACTION = re.compile(r"(?m)^Action:\s*([\w-]+)\s*\nAction Input:")  # a call in R
 
 
 @dataclass(frozen=True)
-class Run:
+class LoggedRun:
     """One conversation. `header` has the instructions, as in our own transcripts; `facts` are the
     fields that the file has beside the conversation.
     """
@@ -47,7 +47,7 @@ class Run:
     facts: Json
 
 
-def read_log(path: str | Path, thinks: Sequence[str] = ()) -> list[Run]:
+def read_log(path: str | Path, thinks: Sequence[str] = ()) -> list[LoggedRun]:
     """The conversations in a file. `thinks` are tools whose calls are thoughts, besides `think`.
 
     Raises FileError if anything in the file cannot be read.
@@ -131,7 +131,7 @@ def _json_of(data: bytes) -> Any:
         raise ValueError(f"{problem} ({advice})") from None
 
 
-def _runs(value: Any, thinks: Sequence[str]) -> Iterator[Run]:
+def _runs(value: Any, thinks: Sequence[str]) -> Iterator[LoggedRun]:
     if not isinstance(value, list) or not value:
         raise ValueError("it is no list of messages, and no list of conversations")
     conversations = value
@@ -139,7 +139,7 @@ def _runs(value: Any, thinks: Sequence[str]) -> Iterator[Run]:
         conversations = [value]
 
     rows_of: list[list[Any]] = []
-    runs: list[Run] = []
+    runs: list[LoggedRun] = []
     for number, conversation in enumerate(conversations, 1):
         rows, facts = _rows_and_facts(conversation, f"run {number}")
         rows_of.append(rows)
@@ -206,17 +206,17 @@ class _Reader:
         self._calls: tuple[ToolCall, ...] = ()  # of the last reply
         self._results: list[ToolResult | None] = []  # one for each of these calls
 
-    def read(self, rows: list[Any], facts: Json) -> Run:
+    def read(self, rows: list[Any], facts: Json) -> LoggedRun:
         try:
             for self._row, row in enumerate(rows, 1):
-                self._add(_parsed(row))
+                self._add(_parse_row(row))
             self._end_reply()
         except ValueError as error:
             raise ValueError(f"{self._place}, row {self._row}: {error}") from None
         header: Json = {}
         if self._instructions:
             header["instructions"] = "\n\n".join(self._instructions)
-        return Run(header, self._messages, facts)
+        return LoggedRun(header, self._messages, facts)
 
     def _add(self, row: _Row) -> None:
         if isinstance(row, _Result):
@@ -225,14 +225,14 @@ class _Reader:
         self._end_reply()
         match row:
             case _Instructions():
-                self._instructions.append(_text(row.content))
+                self._instructions.append(_join_parts(row.content))
             case _Said():
-                self._messages.append(User(_text(row.content)))
+                self._messages.append(User(_join_parts(row.content)))
             case _Reply():
                 self._add_reply(row)
 
     def _add_reply(self, row: _Reply) -> None:
-        text = _text(row.content) + row.refusal
+        text = _join_parts(row.content) + row.refusal
         if row.reasoning and row.reasoning_content not in ("", row.reasoning):
             raise ValueError("the fields 'reasoning' and 'reasoning_content' differ")
         thinking = row.reasoning_content or row.reasoning
@@ -256,7 +256,7 @@ class _Reader:
 
     def _add_result(self, row: _Result) -> None:
         """A result answers the first open call with its id."""
-        text = _text(row.content)
+        text = _join_parts(row.content)
         failed = text.lstrip().lower().startswith("error")  # a log cannot say it in another way
         for place, call in enumerate(self._calls):
             if call.id == row.tool_call_id and self._results[place] is None:
@@ -274,15 +274,15 @@ class _Reader:
         self._results = []
 
 
-def _parsed(row: Any) -> _Row:
+def _parse_row(row: Any) -> _Row:
     """A row by its role. Raises ValueError for one that Chat Completions does not have."""
     try:
         return _ROW.validate_python(_without_empty(row), strict=True)
     except ValidationError as error:
-        _refuse(error.errors(include_url=False)[0], row)
+        _refuse_row(error.errors(include_url=False)[0], row)
 
 
-def _refuse(problem: Any, row: Any) -> NoReturn:
+def _refuse_row(problem: Any, row: Any) -> NoReturn:
     kind = problem["type"]
     place = ".".join(str(part) for part in problem["loc"][1:])  # the first is the role
     if kind == "extra_forbidden":
@@ -308,5 +308,5 @@ def _without_empty(value: Any) -> Any:
     return kept
 
 
-def _text(content: list[_Part]) -> str:
+def _join_parts(content: list[_Part]) -> str:
     return "".join(part.text for part in content)

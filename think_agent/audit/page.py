@@ -23,7 +23,7 @@ from ..text import sanitize, shorten
 from ..wire.json_reading import json_value
 from . import words
 from .explain import Explained
-from .report import Call, Note, Report, Step, Turn
+from .report import CallReport, Note, RunReport, Step, TurnReport
 
 LONGEST_TITLE = 120  # characters; a longer request is also shown whole
 SCRIPTED = ("offline:", "scripted:")
@@ -40,7 +40,7 @@ class Chip(NamedTuple):
     tone: str
 
 
-class Screen(NamedTuple):
+class StepScreen(NamedTuple):
     """One step of the second view, which shows one a screen. `number` is counted from 1."""
 
     number: int
@@ -49,18 +49,18 @@ class Screen(NamedTuple):
     begins_turn: bool
 
 
-def to_html(report: Report, *, at_steps: bool = False) -> str:
+def to_html(report: RunReport, *, at_steps: bool = False) -> str:
     """The page of a run. It opens on the story or, with `at_steps`, on its first step."""
-    return rendered(
+    return render_page(
         "run.html.j2",
         report=report,
-        about=about(report),
+        about=describe_report(report),
         screens=list(screens(report)),
         at_steps=at_steps,
     )
 
 
-def about(report: Report) -> str:
+def describe_report(report: RunReport) -> str:
     """What the page is of, on a line: the models, the run and its date."""
     models: list[str] = report.figures["models"]
     header = report.header
@@ -71,21 +71,21 @@ def about(report: Report) -> str:
         facts.append(f"run {str(header['id'])[:8]}")
     if "created" in header:
         facts.append(f"begun {str(header['created'])[:19].replace('T', ' ')} UTC")
-    return words.joined(*facts)
+    return words.join_facts(*facts)
 
 
-def title(turn: Turn) -> str:
+def make_title(turn: TurnReport) -> str:
     """The request of a turn, on a line or two."""
     text = turn.request.text if turn.request else ""
     return shorten(text, LONGEST_TITLE) or "(no request)"
 
 
-def is_cut(turn: Turn) -> bool:
+def is_cut(turn: TurnReport) -> bool:
     """Is the title of the turn only a part of its request?"""
-    return turn.request is not None and title(turn) != turn.request.text
+    return turn.request is not None and make_title(turn) != turn.request.text
 
 
-def chapters(turn: Turn) -> Iterator[list[Step | Note]]:
+def chapters(turn: TurnReport) -> Iterator[list[Step | Note]]:
     """The entries of a turn, cut after each step with a decision. The last may have none."""
     chapter: list[Step | Note] = []
     for entry in turn.entries:
@@ -107,7 +107,7 @@ def notes(entries: list[Step | Note], *kinds: str) -> list[Note]:
     return [entry for entry in entries if isinstance(entry, Note) and entry.kind in kinds]
 
 
-def alarms(turn: Turn) -> list[tuple[Step, Call, Note]]:
+def alarms(turn: TurnReport) -> list[tuple[Step, CallReport, Note]]:
     """What is alarming about a call of the turn, with its place."""
     return [
         (step, call, event)
@@ -118,7 +118,7 @@ def alarms(turn: Turn) -> list[tuple[Step, Call, Note]]:
     ]
 
 
-def chip(call: Call) -> Chip:
+def chip(call: CallReport) -> Chip:
     """What became of a decision: `approve`, `✗ refused, not run: approve`, `done`."""
     tone = STATUS_TONES.get(call.status, BAD)
     if call.status == "done":
@@ -129,26 +129,26 @@ def chip(call: Call) -> Chip:
     return Chip(text, tone)
 
 
-def status(call: Call) -> Chip:
+def show_status(call: CallReport) -> Chip:
     """What happened to a call, as the console says it."""
     return Chip(words.STATUS[call.status], STATUS_TONES.get(call.status, BAD))
 
 
-def what(call: Call) -> str:
+def what(call: CallReport) -> str:
     """What a decision is about: its arguments without the verb, on one line."""
     if not call.arguments:
         return ""
     return words.brief(call.arguments, [call.verb])
 
 
-def has_history(call: Call) -> bool:
+def has_history(call: CallReport) -> bool:
     """Is there more to tell of a call than its result?"""
     if len(call.events) > 1 or call.status == "refused":
         return True
     return any(event.is_warning for event in call.events)
 
 
-def tone(turn: Turn) -> str:
+def tone(turn: TurnReport) -> str:
     """The color of the headline of a turn. With an alarm in it, it is no good news."""
     if alarms(turn):
         return ""
@@ -164,16 +164,16 @@ def exit_tone(exit: str | None) -> str:
 # browser gives it the arrow keys, and the style sheet shows the step of the chosen one.
 
 
-def screens(report: Report) -> Iterator[Screen]:
+def screens(report: RunReport) -> Iterator[StepScreen]:
     """The steps of the second view."""
     turn = 0
     for number, shown in enumerate(report.steps, 1):
         name = f"Step {number} of {len(report.steps)}: {shown.title}"
-        yield Screen(number, name, shown, shown.turn != turn)
+        yield StepScreen(number, name, shown, shown.turn != turn)
         turn = shown.turn
 
 
-def screen_style(screens: list[Screen], at_steps: bool) -> str:
+def screen_style(screens: list[StepScreen], at_steps: bool) -> str:
     """The style by which one screen, or the story, is shown. The chosen radio button decides. While
     none is chosen, the target of the link decides (`page.html#at-7`). Without a target it is the
     first step, if the page opens `at_steps`, else the story.
@@ -207,7 +207,7 @@ def screen_style(screens: list[Screen], at_steps: bool) -> str:
 # From values to a page.
 
 
-def rendered(file: str, **shown: Any) -> str:
+def render_page(file: str, **shown: Any) -> str:
     """The page that a template makes of these values."""
     page: str = _templates().get_template(file).render(words=words, **shown)
     return page.lstrip()
@@ -237,9 +237,9 @@ def _templates() -> Any:
         "raw": to_json,
         "screen_style": screen_style,
         "shorten": shorten,
-        "status": status,
+        "status": show_status,
         "steps": steps,
-        "title_of": title,
+        "title_of": make_title,
         "tone": tone,
         "what": what,
     }

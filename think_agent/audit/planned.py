@@ -37,7 +37,7 @@ from ..turn import Turn
 
 
 @dataclass
-class Recorded:
+class RecordedStep:
     """A step of a transcript: `messages` were recorded for it, from `place` on, when the transcript
     said what is in `turn`. Without messages, it is the step that comes next.
 
@@ -50,7 +50,7 @@ class Recorded:
     is_opening: bool = False
 
 
-def recorded_steps(transcript: Iterable[Message]) -> Iterator[Recorded]:
+def read_steps(transcript: Iterable[Message]) -> Iterator[RecordedStep]:
     """Each step of a transcript. The last one, without messages, is what comes next."""
     messages = list(transcript)
     openings = _openings(messages)
@@ -59,11 +59,11 @@ def recorded_steps(transcript: Iterable[Message]) -> Iterator[Recorded]:
     while place < len(messages):
         end = place + _length(messages, place, openings)
         recorded = messages[place:end]
-        yield Recorded(place, turn, recorded, place in openings)
+        yield RecordedStep(place, turn, recorded, place in openings)
         for message in recorded:
             turn.add(message)
         place = end
-    yield Recorded(place, turn, [])
+    yield RecordedStep(place, turn, [])
 
 
 def is_request(entry: object) -> bool:
@@ -108,7 +108,7 @@ def _is_left(message: Message) -> bool:
 # What was planned, and what was done.
 
 
-def differs(planned: Step, step: Recorded) -> bool:
+def differs(planned: Step, step: RecordedStep) -> bool:
     """Was something else recorded than what is planned, as far as the record can tell?
 
     Whole steps are compared: a message of the kit with its text, a call with the arguments that
@@ -134,7 +134,7 @@ def differs(planned: Step, step: Recorded) -> bool:
             return not isinstance(last, Checked) or last.name not in names
 
 
-def _was_asked(planned: CallModel, step: Recorded) -> bool:
+def _was_asked(planned: CallModel, step: RecordedStep) -> bool:
     said = [planned.say] if planned.say else []
     match step.messages:
         case [*before, Assistant() as reply]:
@@ -144,7 +144,7 @@ def _was_asked(planned: CallModel, step: Recorded) -> bool:
     return False
 
 
-def _was_run(planned: ToolCall, last: Message, step: Recorded) -> bool:
+def _was_run(planned: ToolCall, last: Message, step: RecordedStep) -> bool:
     match last:
         case ToolResult(refused="" | "invalid", arguments=arguments):
             return _is_same_call(planned, arguments, step)
@@ -168,7 +168,7 @@ def _was_put_to_a_person(question: AskHuman, last: Message) -> bool:
     return False
 
 
-def _has_ended(planned: Done, last: Message, step: Recorded) -> bool:
+def _has_ended(planned: Done, last: Message, step: RecordedStep) -> bool:
     if not isinstance(last, Ended) or last.exit != planned.exit:
         return False
     if planned.exit == "empty":  # what was done is written when it ends
@@ -176,7 +176,7 @@ def _has_ended(planned: Done, last: Message, step: Recorded) -> bool:
     return planned.answer == (last.answer or step.turn.last_words)
 
 
-def _is_same_call(planned: ToolCall, arguments: Json | None, step: Recorded) -> bool:
+def _is_same_call(planned: ToolCall, arguments: Json | None, step: RecordedStep) -> bool:
     """Is the planned call the next one, with the `arguments` with which that was run? (None: as the
     model wrote them.)
     """

@@ -26,7 +26,7 @@ from typing import Any
 
 from ..wire.json_reading import json_at, json_value
 from .reading import Entry
-from .spellings import Spelled, folded, readings
+from .spellings import Spelled, fold_text, readings
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
@@ -46,7 +46,7 @@ class Redaction:
     """Hides `fields`. Their values are collected from `entries`."""
 
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
-        self._fields = {_plain(name): name for name in fields}
+        self._fields = {_spell_plainly(name): name for name in fields}
         self._missing = dict(self._fields)  # not found yet
         self._left_out: set[str] = set()  # what could not be searched
         self._values: dict[int, set[str]] = defaultdict(set)  # folded, by their length
@@ -69,18 +69,18 @@ class Redaction:
             return value
         match value:
             case str():
-                return self._masked(value)
+                return self._mask(value)
             case int() | float() if self._is_value(str(value)):
                 return REDACTED
             case dict():
-                return {self._masked(str(key)): self._item(key, value[key]) for key in value}
+                return {self._mask(str(key)): self._item(key, value[key]) for key in value}
             case list() | tuple():
                 return type(value)(self.hide(item) for item in value)
         if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **dict(self._changed(value)))
+            return replace(value, **dict(self._change(value)))
         return value
 
-    def _changed(self, value: Any) -> Iterator[tuple[str, Any]]:
+    def _change(self, value: Any) -> Iterator[tuple[str, Any]]:
         """The fields of a message or a report, without what is hidden."""
         for each in fields(value):
             old = getattr(value, each.name)
@@ -92,7 +92,7 @@ class Redaction:
 
     def _item(self, name: str, value: Any) -> Any:
         """The value of a field or a key, without what is hidden."""
-        field = _plain(name)
+        field = _spell_plainly(name)
         if field not in self._fields or value in ("", None):
             return self.hide(value)
         self._missing.pop(field, None)
@@ -111,14 +111,14 @@ class Redaction:
                 if len(reading.folded) >= SHORTEST_VALUE:
                     self._values[len(reading.folded)].add(reading.folded)
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         """A text without hidden fields and hidden values."""
         hidden: list[tuple[int, int]] = []  # the parts to leave out: begin and end
         spelled = readings(text)
         for reading in spelled:
             self._hide_named(reading, hidden)
         for reading in spelled:
-            hidden += self._known_values(reading)
+            hidden += self._find_known_values(reading)
         masked = ""
         last = 0
         for begin, end in sorted(hidden):
@@ -145,7 +145,7 @@ class Redaction:
 
     def _add_named(self, named: re.Match[str]) -> int:
         """Remember the value of a field that a text names. Returns where the value ends."""
-        self._missing.pop(_plain(named["field"]), None)
+        self._missing.pop(_spell_plainly(named["field"]), None)
         if named["nested"]:
             found = json_at(named.string, named.start("value"))
             if found:
@@ -159,7 +159,7 @@ class Redaction:
             self._add([named["quoted"], json_value(f'"{named["quoted"]}"')])
         return named.end()
 
-    def _known_values(self, reading: Spelled) -> Iterator[tuple[int, int]]:
+    def _find_known_values(self, reading: Spelled) -> Iterator[tuple[int, int]]:
         """Where in the original text there are values of hidden fields."""
         lengths = sorted(self._values, reverse=True)
         last = 0
@@ -172,9 +172,9 @@ class Redaction:
 
     def _is_value(self, text: str) -> bool:
         """Is the whole text a value of a hidden field?"""
-        return folded(text) in self._values[len(folded(text))]
+        return fold_text(text) in self._values[len(fold_text(text))]
 
 
-def _plain(name: str) -> str:
+def _spell_plainly(name: str) -> str:
     """A name without what its spellings differ in."""
     return re.sub(r"[\s_-]", "", name).lower()

@@ -81,7 +81,7 @@ class Note:
 
 
 @dataclass
-class Call:
+class CallReport:
     """A call and its result. A think call is a thought, and any other call may carry one: `text`
     and `should_continue` (None: missing or unreadable) belong to that thought.
 
@@ -113,7 +113,7 @@ class Step:
     number: int
     reply: Assistant
     notes: list[Note]
-    calls: list[Call]
+    calls: list[CallReport]
 
     @property
     def events(self) -> list[Note]:
@@ -121,13 +121,13 @@ class Step:
         return self.notes + [event for call in self.calls for event in call.events]
 
     @property
-    def decisions(self) -> list[Call]:
+    def decisions(self) -> list[CallReport]:
         """The calls that are decisions."""
         return [call for call in self.calls if call.decision]
 
 
 @dataclass
-class Turn:
+class TurnReport:
     """One request of a person, and the work on it. `request` is None if the transcript begins
     without one, `exit` is None if the turn has not ended, `answer` is empty if there is none.
     `cause`: why the last reply broke off; empty if it did not. `figures`: the line of counts.
@@ -142,7 +142,7 @@ class Turn:
 
 
 @dataclass
-class Found:
+class PlacedFinding:
     """A finding of `check`: where it is in the file, in which step (None: before the first), and
     what it is.
     """
@@ -158,13 +158,13 @@ class CheckedRecord:
     None without an agent.
     """
 
-    impossible: list[Found]
-    otherwise: list[Found]
+    impossible: list[PlacedFinding]
+    otherwise: list[PlacedFinding]
     steps: int | None
 
 
 @dataclass
-class Report:
+class RunReport:
     """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file;
     `steps`: why the loop took each step, and `checked`: what is wrong with the record, each if it
     was asked for. `origin`: where the report comes from, by name: the file and its digest, the
@@ -174,7 +174,7 @@ class Report:
     header: Json
     figures: Json
     problems: list[str]
-    turns: list[Turn]
+    turns: list[TurnReport]
     steps: list[Explained]
     checked: CheckedRecord | None = None
     origin: dict[str, str] = field(default_factory=dict)
@@ -191,7 +191,7 @@ class Report:
                         yield entry.number, note.text
 
 
-def to_json_report(report: Report) -> Json:
+def to_json_report(report: RunReport) -> Json:
     """The report as one JSON object, field by field."""
     warnings = [{"step": step, "text": text} for step, text in report.warnings]
     return {**asdict(report), "warnings": warnings}
@@ -210,7 +210,7 @@ def report(
     explained: Iterable[Explained] = (),
     findings: Findings | None = None,
     origin: Mapping[str, str] | None = None,
-) -> Report:
+) -> RunReport:
     """The report of a transcript: `report(outcome.transcript)`, or of the entries
     that `audit.read` found in a file.
 
@@ -228,11 +228,11 @@ def report(
     builder.end()
 
     redaction = Redaction(redact, entries)
-    whole = Report(header, builder.figures(), [], builder.turns, list(explained))
+    whole = RunReport(header, builder.figures(), [], builder.turns, list(explained))
     whole.origin = dict(origin or {})
     if findings:
         whole.checked = builder.checked(findings)
-    made: Report = redaction.hide(whole)
+    made: RunReport = redaction.hide(whole)
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
@@ -241,7 +241,7 @@ class _Builder:
     """Takes one entry after the other; steps and thoughts are numbered through all turns."""
 
     def __init__(self, header: Json, guarded: Sequence[str]) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[TurnReport] = []
         self._guarded = guarded
         self._tools = {tool["name"]: tool for tool in header.get("tools", [])}
         self._reading = Reading()
@@ -251,7 +251,7 @@ class _Builder:
         self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
         self._sources: dict[str, Note] = {}  # by a result's number: its call, its step
         self._thoughts = 0  # how many there were
-        self._open: list[Call] = []  # no result yet
+        self._open: list[CallReport] = []  # no result yet
         self._step_of: list[int] = []  # of each entry; 0 before the first
 
     def add(self, entry: Entry) -> None:
@@ -285,16 +285,16 @@ class _Builder:
         ended = self._reading.ended
         if is_request(entry) or not self.turns:
             self.end()
-            self.turns.append(Turn())
+            self.turns.append(TurnReport())
         elif ended and isinstance(entry, MESSAGES):
-            text = f"The run ended here, and was taken up again: {words.ended(ended.exit)}"
+            text = f"The run ended here, and was taken up again: {words.say_end(ended.exit)}"
             self.turns[-1].entries.append(Note(text, ended))
 
     def _of_reply(self, reply: Assistant) -> Iterator[Note]:
         """Who replied, if it is another model, or the same in another dialect; then what a watcher
         was told about the reply, and what is wrong with it.
         """
-        speaker = words.joined(f"{reply.provider}:{reply.model}".strip(":"), reply.dialect)
+        speaker = words.join_facts(f"{reply.provider}:{reply.model}".strip(":"), reply.dialect)
         if self._speakers and self._speakers[-1] != speaker:
             yield Note(f"from here on: {speaker or 'another model'}")
         self._speakers.append(speaker)
@@ -306,23 +306,23 @@ class _Builder:
             cause = words.cause(reply) or reply.stop_reason
             yield Note(f"The reply broke off: {cause}.", kind="warning")
 
-    def _call(self, call: ToolCall) -> Call:
+    def _call(self, call: ToolCall) -> CallReport:
         """A new call, as the model wrote it."""
         only_reads = self._tools.get(call.name, {}).get("read_only")
         may_change = call.name != THINK_NAME and not only_reads
         decision = may_change and fits(call.name, self._guarded)
         bare = think.bare(call)
-        shown = Call(call, decision, bare.arguments, self._verb(bare))
+        shown = CallReport(call, decision, bare.arguments, self._verb(bare))
         if call.recovered:
             text = f"The call of {call.name} was written as text and recovered from there."
             shown.events.append(Note(text, kind="warning"))
         if call.name == THINK_NAME:
             shown.how = "volunteered"
-        elif think.carried(call):
+        elif think.read_carried(call):
             shown.how = "carried"
         if shown.how:
-            shown.text = think.thought(call)
-            shown.should_continue = think.should_continue(call)
+            shown.text = think.read_thought(call)
+            shown.should_continue = think.read_signal(call)
             self._thoughts += 1
             shown.thought = self._thoughts
         return shown
@@ -337,7 +337,7 @@ class _Builder:
                 return str(call.arguments[key])
         return ""
 
-    def _answer(self, call: Call, answer: Answer) -> None:
+    def _answer(self, call: CallReport, answer: Answer) -> None:
         """Add a message about a call."""
         self._stand(call)
         self._reading.add(answer)
@@ -346,7 +346,7 @@ class _Builder:
             self._leave(call)
         match answer:
             case Verdict():
-                event = Note(words.decided(answer), answer, "verdict")
+                event = Note(words.say_decision(answer), answer, "verdict")
             case Started():
                 call.status = "started"
                 event = self._start(answer)
@@ -374,7 +374,7 @@ class _Builder:
             for kind, text in self._contradictions.add(entry, call):
                 notes.append(Note(text, kind=kind))
 
-    def _stand(self, call: Call) -> None:
+    def _stand(self, call: CallReport) -> None:
         """Find the thought behind the call that is next."""
         behind = self._reading.thought_behind(call.call)
         if behind and not call.how:
@@ -393,7 +393,7 @@ class _Builder:
         text = f"RUN AGAIN{under}, though it was started before and did not return"
         return Note(text, started, "alarm")
 
-    def _result(self, call: Call, result: ToolResult) -> Note:
+    def _result(self, call: CallReport, result: ToolResult) -> Note:
         """A call has its result."""
         if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
             call.result = result.content
@@ -429,7 +429,7 @@ class _Builder:
                 call.events.append(Note(f"{call.call.name}: not run.", kind="warning"))
         self._open = []
 
-    def _leave(self, call: Call) -> None:
+    def _leave(self, call: CallReport) -> None:
         """If the last message about a call is its start, it has not returned."""
         match [event.entry for event in call.events if event.entry]:
             case [*_, Started()]:
@@ -449,7 +449,7 @@ class _Builder:
         elif isinstance(step, Done) and (reading.ended or not reading.read(Checks).missing):
             turn.exit = step.exit
             turn.answer = step.answer
-        for claim, text in _texts(json_value(turn.answer)):
+        for claim, text in _find_texts(json_value(turn.answer)):
             number = text.strip("[] ")
             if number in self._sources:
                 source = self._sources[number]
@@ -466,9 +466,9 @@ class _Builder:
             findings.steps,
         )
 
-    def _found(self, finding: Finding) -> Found:
+    def _found(self, finding: Finding) -> PlacedFinding:
         step = self._step_of[finding.place] or None
-        return Found(finding.where, step, finding.text)
+        return PlacedFinding(finding.where, step, finding.text)
 
     def figures(self) -> Json:
         """The counts over all turns."""
@@ -486,16 +486,16 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
+def _find_texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
     """Each text in an answer that is JSON, with its place."""
     match value:
         case str():
             yield place, value
         case list():
-            yield from _texts(dict(enumerate(value)), place)
+            yield from _find_texts(dict(enumerate(value)), place)
         case dict():
             for key, item in value.items():
-                yield from _texts(item, f"{place}.{key}")
+                yield from _find_texts(item, f"{place}.{key}")
 
 
 def _in_words(entry: Entry) -> Note:
@@ -507,15 +507,15 @@ def _in_words(entry: Entry) -> Note:
             text = f"the kit said ({entry.kind}): {entry.text}"
         case Verdict(call_id=""):
             kind = "verdict"
-            text = words.decided(entry)
+            text = words.say_decision(entry)
         case Paused():
             kind = "paused"
-            text = words.paused(entry)
+            text = words.say_pause(entry)
         case Checked(missing=missing):
             kind = "met"
             if missing is not None:
                 kind = "unmet"
-            text = words.checked(entry)
+            text = words.say_check(entry)
         case Unreadable():
             text = f"Line {entry.line} of the file cannot be read: {entry.problem}\n{entry.raw}"
         case _:

@@ -97,7 +97,7 @@ def complaints(before: Before, message: Message) -> Complaints:
         yield from rule(before, message)
 
 
-def _begun(before: Before, message: Message) -> ToolCall | None:
+def _find_begun(before: Before, message: Message) -> ToolCall | None:
     """The action that begins to run with this message: its start, or its result if it has none."""
     call = before.call
     if call is None or call.name == THINK_NAME or not _is_about(message, call):
@@ -195,7 +195,7 @@ def a_pause_waits(before: Before, message: Message) -> Complaints:
 
 
 def a_guarded_call_has_a_thought(before: Before, message: Message) -> Complaints:
-    call = _begun(before, message)
+    call = _find_begun(before, message)
     if call is None or call.name not in before.guarded:
         return
     if not before.turn.thought_behind(call, before.guarded):
@@ -203,14 +203,14 @@ def a_guarded_call_has_a_thought(before: Before, message: Message) -> Complaints
 
 
 def a_no_is_a_no(before: Before, message: Message) -> Complaints:
-    call = _begun(before, message)
+    call = _find_begun(before, message)
     verdict = before.turn.verdict
     if call and verdict and verdict.decision != "yes":
         yield f"{call.name} ran, and a person had said no"
 
 
 def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
-    call = _begun(before, message)
+    call = _find_begun(before, message)
     if call is None or before.turn.verdict is not None:
         return
     if before.guard(call, "needs_approval") == "always":
@@ -244,7 +244,7 @@ def a_start_comes_first(before: Before, message: Message) -> Complaints:
 
 def a_tool_exists(before: Before, message: Message) -> Complaints:
     """A call runs only if the agent has its tool, and if its arguments are an object."""
-    call = _begun(before, message)
+    call = _find_begun(before, message)
     if call is None:
         return
     if before.tools is not None and call.name not in before.tools:
@@ -258,7 +258,7 @@ def what_ran_is_what_was_decided(before: Before, message: Message) -> Complaints
     call, turn = before.call, before.turn
     if call is None or not isinstance(message, Started | ToolResult):
         return
-    if not _is_about(message, call) or _did_not_run(message):
+    if not _is_about(message, call) or _has_not_run(message):
         return
     ran = as_run(call, message.arguments)
     verdict = turn.verdict
@@ -275,7 +275,7 @@ def _are_same(one: Json | str | None, other: Json | str | None) -> bool:
     return canonical(one) == canonical(other)
 
 
-def _did_not_run(message: Message) -> bool:
+def _has_not_run(message: Message) -> bool:
     """Was this call not run now? (An earlier run may have started it.)"""
     if not isinstance(message, ToolResult):
         return False
@@ -374,12 +374,12 @@ def an_end_has_its_reason(before: Before, message: Message) -> Complaints:
     if before.turn.ended:
         return  # `an_end_is_an_end` says so
     is_stopped = before.turn.read(Decisions).stop is not None
-    exits = {"declined"} if is_stopped else _exits(before)
+    exits = {"declined"} if is_stopped else _find_exits(before)
     if message.exit not in exits:
         yield f"no rule ends this turn as {message.exit!r}"
 
 
-def _exits(before: Before) -> set[str]:
+def _find_exits(before: Before) -> set[str]:
     """The exits that the turn may have here."""
     turn = before.turn
     found: set[str] = set()

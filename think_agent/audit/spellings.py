@@ -62,10 +62,10 @@ class Spelled:
     def _folding(self) -> tuple[str, list[int] | None]:
         """The folded text, and from which character of the reading each of its own came."""
         if self.text.isascii():  # then it is as long
-            return folded(self.text), None
+            return fold_text(self.text), None
         characters = []
         for place, character in enumerate(self.text):
-            for part in folded(character):
+            for part in fold_text(character):
                 characters.append((part, place))
         # Marks behind a letter have an order of their own, whatever the order they came in.
         begin = 0
@@ -80,7 +80,7 @@ class Spelled:
 
     def undone(self) -> "Spelled | None":
         """The reading without one more layer of escapes; None if there is nothing to undo."""
-        found = [(match, _meant(match)) for match in ESCAPE.finditer(self.text)]
+        found = [(match, _read_escape(match)) for match in ESCAPE.finditer(self.text)]
         found = [(match, meant) for match, meant in found if meant != match[0]]
         if not found:
             return None
@@ -119,7 +119,7 @@ def readings(text: str) -> list[Spelled]:
     return found
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """A text as it is compared (rule 2)."""
     text = text.replace("+", " ")
     if text.isascii():
@@ -128,7 +128,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKD", decomposed.casefold())
 
 
-def _meant(match: re.Match[str]) -> str:
+def _read_escape(match: re.Match[str]) -> str:
     """What an escape stands for."""
     text = match[0]
     match match.lastgroup:

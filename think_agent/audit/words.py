@@ -23,7 +23,7 @@ from ..messages import (
 )
 from ..outcome import describe_run, pluralize
 from ..text import json_text, shorten
-from ..think import is_remark, should_continue, thought
+from ..think import is_remark, read_signal, read_thought
 from ..tools import signature
 from ..turn import Turn
 from ..wire.json_reading import json_value
@@ -102,14 +102,14 @@ def refusal(code: str) -> str:
     return f"refused: {REFUSED.get(code, code)}"
 
 
-def asked(choice: ToolChoice) -> str:
+def say_choice(choice: ToolChoice) -> str:
     """What a tool choice asks: "the model was …"."""
     if isinstance(choice, Force):
         return f"told to call {choice.name}"
     return ASKED.get(choice, choice)
 
 
-def decided(verdict: Verdict) -> str:
+def say_decision(verdict: Verdict) -> str:
     """A decision, and the person or the rule that made it."""
     text = DECIDED.get(verdict.decision, verdict.decision)
     if verdict.new:
@@ -123,13 +123,13 @@ def decided(verdict: Verdict) -> str:
     return text
 
 
-def paused(pause: Paused) -> str:
+def say_pause(pause: Paused) -> str:
     """What a run waits for, and since when."""
     since = f" since {pause.at[:19].replace('T', ' ')} UTC" if pause.at else ""
     return f"waits for a person{since}: {pause.question}"
 
 
-def checked(check: Checked) -> str:
+def say_check(check: Checked) -> str:
     """The result of a check: its name, and what is missing."""
     name = check.name.replace("_", " ")
     if check.missing is None:
@@ -137,12 +137,12 @@ def checked(check: Checked) -> str:
     return f"{name}: {check.missing}"
 
 
-def lines(message: Message) -> Iterator[str]:
+def say_lines(message: Message) -> Iterator[str]:
     """What a message inside a turn says, in a line for each call, or in one."""
     match message:
         case Assistant(tool_calls=calls) if calls:
             for call in calls:
-                yield _called(call)
+                yield _say_call(call)
         case Assistant(words=text):
             yield shorten(text)
         case ToolResult(name=name, content=content) if name != THINK_NAME:
@@ -150,24 +150,24 @@ def lines(message: Message) -> Iterator[str]:
         case User(kind=kind, text=text) if kind != "person":
             yield f"the kit said ({kind}): {shorten(text)}"
         case Verdict():
-            yield decided(message)
+            yield say_decision(message)
         case Checked():
-            yield checked(message)
+            yield say_check(message)
         case Paused():
-            yield paused(message)
+            yield say_pause(message)
 
 
-def _called(call: ToolCall) -> str:
+def _say_call(call: ToolCall) -> str:
     if call.name != THINK_NAME:
         return shorten(signature(call))
     name = call.name
-    signal = should_continue(call)
+    signal = read_signal(call)
     if signal is False or signal == "cannot":
         name += f', should_continue "{str(signal).lower()}"'
-    return f"{name}: {shorten(thought(call))}"
+    return f"{name}: {shorten(read_thought(call))}"
 
 
-def title(reply: Assistant) -> str:
+def name_text(reply: Assistant) -> str:
     """What the text of a reply is."""
     return "Commentary" if is_remark(reply) else "Said"
 
@@ -199,7 +199,7 @@ def brief(data: object, known: Collection[object] = ()) -> str:
             return shorten(", ".join(brief(item) for item in data))
         case dict():
             facts = [_fact(key.replace("_", " "), value, known) for key, value in data.items()]
-            return joined(*facts) or shorten(json_text(data))
+            return join_facts(*facts) or shorten(json_text(data))
     return json_text(data)
 
 
@@ -236,12 +236,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
-def joined(*facts: str) -> str:
+def join_facts(*facts: str) -> str:
     """The facts that are not empty, on one line."""
     return " · ".join(fact for fact in facts if fact)
 
 
-def ended(exit: str | None) -> str:
+def say_end(exit: str | None) -> str:
     """How a turn ended, in short."""
     if exit in EXITS:
         return EXITS[exit][0]
@@ -265,7 +265,9 @@ def cause(reply: Assistant | None) -> str:
 
 def figures(exit: str | None, turn: Turn) -> str:
     """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
-    return joined(ended(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds))
+    return join_facts(
+        say_end(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds)
+    )
 
 
 def can_be_true(complaints: int) -> str:
@@ -275,7 +277,7 @@ def can_be_true(complaints: int) -> str:
     return f"the record cannot be true: {pluralize(complaints, 'message')} that no run writes"
 
 
-def would_do_otherwise(differences: int, steps: int) -> str:
+def say_differences(differences: int, steps: int) -> str:
     """What the plans of today say, by the number of steps that are planned otherwise."""
     planned = f"{pluralize(steps, 'step')} planned again"
     if not differences:

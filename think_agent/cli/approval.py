@@ -20,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 
 from ..loop import AskHuman
 from ..messages import Json, Verdict
-from ..text import json_text, sanitize, shorten, written_out
+from ..text import json_text, sanitize, shorten, write_out
 from ..wire.json_reading import json_value
 from .console import RunView
 from .screen import Screen, read_line, show_typing
@@ -58,7 +58,7 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
         arguments = asked.received
     keys = _keys(asked)
     while True:
-        _ask(view, asked, arguments, keys)
+        _print_card(view, asked, arguments, keys)
         word, _, rest = read_line("> ").strip().partition(" ")
         key = word.lower()[:1]
         if key not in keys:
@@ -67,7 +67,7 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
             _show_whole(view, asked, arguments)
         elif key == "e":
             assert written is not None  # other arguments are refused before the question
-            written = _edited(written, arguments)
+            written = _apply_edits(written, arguments)
             arguments = arguments | written  # the yes is for what is shown, changed or not
         else:
             return _decide(asked, key, rest.strip(), written)
@@ -105,22 +105,22 @@ def _keys(asked: AskHuman) -> dict[str, str]:
     return keys
 
 
-def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) -> None:
+def _print_card(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) -> None:
     """Print the card of a call that would run with these `arguments`, or a question without a call;
     then the keys.
     """
     question = asked.question
     if asked.call:
-        question = f"Run {_one_line(asked.call.name)}?"
+        question = f"Run {_on_one_line(asked.call.name)}?"
     if asked.thought:
-        view.print(f"The thought behind it: {_one_line(asked.thought)}", "cyan")
+        view.print(f"The thought behind it: {_on_one_line(asked.thought)}", "cyan")
     view.print("")
     _show_rows(view, arguments)
     if asked.as_new and isinstance(asked.as_new.arguments, dict):
         view.print("As a new one it would be:", "dim")
         _show_rows(view, asked.as_new.arguments)
     if asked.remark:
-        view.print(_one_line(asked.remark), "magenta")
+        view.print(_on_one_line(asked.remark), "magenta")
     view.print(question, "bold magenta")
 
     leave = "stop the run here"
@@ -135,8 +135,8 @@ def _ask(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) 
 def _show_rows(view: RunView, arguments: Json) -> None:
     width = view.console.width
     for name, value in list(arguments.items())[:MOST_ROWS]:
-        text = written_out(json_text(value))
-        row = f"  {shorten(written_out(name), LONGEST_NAME)}: {text}"
+        text = write_out(json_text(value))
+        row = f"  {shorten(write_out(name), LONGEST_NAME)}: {text}"
         if cell_len(row) > width:
             note = f"… ({len(text):,} characters; v shows it)"
             row = set_cell_size(row, width - cell_len(note)) + note
@@ -149,22 +149,22 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
     """Print the thought and every argument in full, each beside its name."""
     for name, value in [("the thought", asked.thought), *arguments.items()]:
-        view.table({f"{_one_line(name)}:": written_out(_as_text(value))})
+        view.table({f"{_on_one_line(name)}:": write_out(_value_as_text(value))})
 
 
-def _as_text(value: object) -> str:
+def _value_as_text(value: object) -> str:
     """Text as it is, any other value as JSON."""
     if isinstance(value, str):
         return value
     return json_text(value)
 
 
-def _one_line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """A text of a few lines at most, as one: with what cannot be seen written out."""
-    return written_out(shorten(text, 300))
+    return write_out(shorten(text, 300))
 
 
-def _edited(written: Json, received: Json) -> Json:
+def _apply_edits(written: Json, received: Json) -> Json:
     """The arguments as the person changes them. An argument that the model left out is shown with
     its default, and is recorded only if the person changes it.
 
@@ -173,8 +173,8 @@ def _edited(written: Json, received: Json) -> Json:
     """
     edited = dict(written)
     for name, value in {**received, **written}.items():
-        present = sanitize(_as_text(value))
-        typed = read_line(f"{_one_line(name)}: ", present).strip()
+        present = sanitize(_value_as_text(value))
+        typed = read_line(f"{_on_one_line(name)}: ", present).strip()
         if typed == present.strip():
             continue
         edited[name] = typed

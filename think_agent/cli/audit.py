@@ -21,7 +21,7 @@ from rich.console import Console
 from ..agent import Agent
 from ..audit import (
     Record,
-    Report,
+    RunReport,
     check,
     counts,
     explain,
@@ -32,17 +32,17 @@ from ..audit import (
     to_json_report,
     words,
 )
-from ..audit.logs import Run
+from ..audit.logs import LoggedRun
 from ..audit.report import CheckedRecord, Note, Step, fits
 from ..errors import TranscriptError
 from ..evaluation import tables
 from ..messages import Json
 from .console import RunView
 from .demo import demo_module
-from .options import Command, Group, new_file, old_file, origin_of, output_option, several
+from .options import Command, Group, find_old_file, new_file, origin_of, output_option, several
 from .own_agent import load_agent
 from .screen import Screen, say, write_block
-from .why import explained
+from .why import explain_steps
 
 EXIT_CODES = (
     "exit codes: 0 it is shown, 1 a file cannot be used, 2 a flag is wrong, 3 it is shown, and "
@@ -60,13 +60,13 @@ def write_page(path: Path, page: str) -> None:
     say(f"wrote {path}")
 
 
-def show(made: Report, console: Console) -> None:
+def show_report(made: RunReport, console: Console) -> None:
     """Show the report as text, in the look of a run in the terminal."""
     view = RunView(console)
     run = ""
     if "id" in made.header:
         run = f"run {made.header['id']}"
-    view.print(words.joined("Audit", run, *made.figures["models"]))
+    view.print(words.join_facts("Audit", run, *made.figures["models"]))
     for name, value in made.origin.items():
         view.print(f"{name}: {value}", "dim")
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
@@ -82,7 +82,7 @@ def show(made: Report, console: Console) -> None:
         for entry in turn.entries:
             _show_entry(view, entry)
         view.end(turn.exit, turn.answer, turn.cause, turn.figures)
-    for mark, text in explained(made.steps):
+    for mark, text in explain_steps(made.steps):
         write_block(console, mark, "", text)
 
 
@@ -92,7 +92,7 @@ def _show_checked(view: RunView, checked: CheckedRecord) -> None:
     for found in checked.impossible:
         view.line("alarm", f"{found.where}: {found.text}")
     if checked.steps is not None:
-        view.line("notice", words.would_do_otherwise(len(checked.otherwise), checked.steps))
+        view.line("notice", words.say_differences(len(checked.otherwise), checked.steps))
     for found in checked.otherwise:
         view.line("notice", f"{found.where}: {found.text}")
 
@@ -113,7 +113,7 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.argument("transcript", metavar="RUN.jsonl", type=old_file, required=False)
+@click.argument("transcript", metavar="RUN.jsonl", type=find_old_file, required=False)
 @output_option("--html", "PATH", "write one self-contained HTML page there", type=new_file)
 @output_option("--text", is_flag=True, help="print it as text (the default)")
 @output_option("--json", is_flag=True, help="print one JSON object and nothing else")
@@ -168,11 +168,11 @@ def command(ctx: Context, /, **options: Any) -> int:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     options["origin"]["sha256"] = digest
     runs = read_log(path, options["think"])
-    table = _table(runs, options)
+    table = _make_table(runs, options)
     if len(runs) == 1:
         _show_run(Record(runs[0].header, tuple(runs[0].messages), digest=digest), options)
         if not options["json"]:
-            tables.show([table], Screen())
+            tables.show_sections([table], Screen())
     else:
         _show_table(runs, options, table)
     return 0
@@ -182,7 +182,7 @@ def _transcript(ctx: Context, options: Json) -> Path:
     """The file. (In `--check RUN.jsonl` it stands where an agent might stand.)"""
     path: Path | None = options["transcript"]
     if path is None and options["check"]:
-        path = old_file(options["check"])
+        path = find_old_file(options["check"])
         options["check"] = ""
     if path is None:
         raise click.UsageError("Missing argument 'RUN.jsonl'.", ctx)
@@ -194,7 +194,7 @@ def _show_run(record: Record, options: Json) -> int:
     agent = None
     findings = None
     if options["check"] is not None:
-        agent = _agent_to_check(options["check"], record)
+        agent = _load_agent_to_check(options["check"], record)
         findings = check(record, agent)
     steps = explain(agent, record.messages) if options["steps"] else ()
     made = report(
@@ -213,13 +213,13 @@ def _show_run(record: Record, options: Json) -> int:
     if options["json"]:
         print(dumps(to_json_report(made)))
     elif options["text"] or not html:
-        show(made, Screen())
+        show_report(made, Screen())
     if findings and findings.impossible:
         return 3
     return 0
 
 
-def _agent_to_check(named: str, record: Record) -> Agent:
+def _load_agent_to_check(named: str, record: Record) -> Agent:
     """The agent whose plans a record is compared with; the demo's if none is named."""
     if named:
         return load_agent(named)
@@ -234,7 +234,7 @@ def _agent_to_check(named: str, record: Record) -> Agent:
 # The runs of another program.
 
 
-def _table(runs: Sequence[Run], options: Json) -> tables.Section:
+def _make_table(runs: Sequence[LoggedRun], options: Json) -> tables.Section:
     """The table of counts. A pattern that fits nothing in the log is reported: `0 of 0` would say
     nothing. Raises UsageError.
     """
@@ -250,15 +250,15 @@ def _table(runs: Sequence[Run], options: Json) -> tables.Section:
     return counts.table(runs, patterns)
 
 
-def _show_table(runs: Sequence[Run], options: Json, table: tables.Section) -> None:
+def _show_table(runs: Sequence[LoggedRun], options: Json, table: tables.Section) -> None:
     if options["redact"]:
         raise click.UsageError(f"--redact: of {len(runs)} runs there is only the table")
     html = options["html"]
     if html:
-        write_page(html, counts.to_html(table, options["origin"]))
+        write_page(html, counts.table_to_html(table, options["origin"]))
     if options["json"]:
         header, *rows = table.rows
         counted = {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
         print(dumps({"counts": counted}))
     elif not html:
-        tables.show([table], Screen())
+        tables.show_sections([table], Screen())

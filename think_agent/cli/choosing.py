@@ -16,7 +16,7 @@ from click.decorators import FC
 from ..errors import ConnectionFailed, ModelError
 from ..model import Model
 from ..providers import PROVIDERS, connect
-from ..providers.address import NO_OLLAMA, OLLAMA, is_silent, ollama_address, shown_address
+from ..providers.address import NO_OLLAMA, OLLAMA, is_silent, mask_address, ollama_address
 from ..testing.scripted import Script
 from ..wire.settings import Reasoning
 from .options import Command, Group, positive, prices_of, together, whole
@@ -33,7 +33,7 @@ limit_option = Group("limits")
 def model_flags(
     *, default: str, providers: str = ANY_PROVIDER, whose: str = ""
 ) -> Callable[[FC], FC]:
-    """The flags for the model, its server and its options: see `chosen_model`. `whose` requests
+    """The flags for the model, its server and its options: see `choose_model`. `whose` requests
     `--per-minute` counts, if not only those of this process.
     """
     return together(
@@ -85,7 +85,7 @@ class ModelCommand(Command):
         if not ctx.params["provider"].startswith(("auto", "ollama")):
             return
         try:
-            model: Any = chosen_model(ctx)
+            model: Any = choose_model(ctx)
             if model.name == "ollama":
                 yield f"{'context window':18} {model.window()}"
         except (ModelError, click.UsageError) as error:
@@ -94,25 +94,25 @@ class ModelCommand(Command):
 
 def limits(ctx: Context) -> dict[str, Any]:
     """The limits from the flags, as keywords of `Agent`."""
-    found = limit_option.given(ctx) | {"prices": prices_of(ctx)}
+    found = limit_option.read_given(ctx) | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
         raise click.UsageError(f"--max-cost needs prices: {table}, in the file of --config")
     return found
 
 
-def chosen_model(ctx: Context, **stand_ins: Any) -> Model:
+def choose_model(ctx: Context, **stand_ins: Any) -> Model:
     """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
     under their heading are arguments of `connect`.
     """
-    options = model_option.given(ctx)
+    options = model_option.read_given(ctx)
     spec = options.pop("provider")
     if "model" in options:
         spec = f"{spec.partition(':')[0]}:{options.pop('model')}"
-    return named_model(spec, options, **stand_ins)
+    return make_named_model(spec, options, **stand_ins)
 
 
-def named_model(
+def make_named_model(
     spec: str,
     options: Mapping[str, Any] = {},
     scripts: Mapping[str, Script] = {},
@@ -152,7 +152,7 @@ def _on_this_machine() -> str:
     try:
         _check_ollama()
         server: Any = connect("ollama", timeout=2.0, dialect="native")
-        installed = server.installed()
+        installed = server.list_installed()
         for name in installed:  # without tool calling: json needs none
             if not name.endswith("cloud"):
                 advice = f"to use what is installed: --provider ollama:{name}"
@@ -182,4 +182,4 @@ def _check_ollama() -> None:
     with suppress(ValueError):  # `connect` says what is wrong with the address
         url = ollama_address(None) or OLLAMA
     if url and is_silent(url):
-        raise ConnectionFailed(f"ollama: no server at {shown_address(url)}; {NO_OLLAMA}")
+        raise ConnectionFailed(f"ollama: no server at {mask_address(url)}; {NO_OLLAMA}")

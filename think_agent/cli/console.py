@@ -35,10 +35,10 @@ from ..messages import (
     User,
     Verdict,
 )
-from ..outcome import Data, Outcome, report
+from ..outcome import Data, Outcome, report_actions
 from ..running import Event
 from ..streaming import Delta, Notice, Progress
-from ..think import carried, thought
+from ..think import read_carried, read_thought
 from ..tools import signature
 from ..turn import Turn
 from .screen import Screen, block, say, show_typing, write, write_block
@@ -130,7 +130,7 @@ class RunView:
         if raised is KeyboardInterrupt:
             said = "Stopped. Nothing was done."
             if self.turn.actions:
-                said = f"Stopped. Done so far:\n{report(self.turn)}"
+                said = f"Stopped. Done so far:\n{report_actions(self.turn)}"
             self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
@@ -190,8 +190,8 @@ class RunView:
     def call(self, call: ToolCall) -> None:
         """Print a call, below the thought that it carries; of a call of think only the thought."""
         self.on_screen = call
-        if call.name == THINK_NAME or carried(call):
-            notes = thought(call).strip()
+        if call.name == THINK_NAME or read_carried(call):
+            notes = read_thought(call).strip()
             if self._held in notes:  # a small model repeats its thought as text
                 self._held = ""
             self.line("thought", notes or "(an empty thought)")
@@ -248,18 +248,18 @@ class RunView:
         match message:
             case Assistant():
                 if self.verbose:
-                    self.line("step", words.joined(words.tokens(message.usage), took))
+                    self.line("step", words.join_facts(words.tokens(message.usage), took))
                 self.reply(message)
             case ToolResult():
                 self._show_result(message, took)
             case User(text=text):
                 self.line("question", text)
             case Verdict():
-                self.line("verdict", words.decided(message))
+                self.line("verdict", words.say_decision(message))
             case Checked(missing=None):
-                self.line("met", words.checked(message))
+                self.line("met", words.say_check(message))
             case Checked():
-                self.line("unmet", words.checked(message))
+                self.line("unmet", words.say_check(message))
         pending = self.turn.pending
         if pending and pending[0] is not self.on_screen:
             self.call(pending[0])

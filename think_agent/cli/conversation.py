@@ -13,11 +13,11 @@ from ..agent import Agent
 from ..audit.explain import explain
 from ..errors import FileError, ModelError
 from ..messages import Message
-from ..mistakes import noted
+from ..mistakes import note_mistake
 from ..outcome import Outcome
 from .console import RunView
 from .screen import Screen, read_line, write_block
-from .why import explained
+from .why import explain_steps
 
 
 def chat(agent: Agent) -> None:
@@ -61,19 +61,19 @@ class Chat:
             with self.view:
                 self.transcript = self.work(text).transcript
         except KeyboardInterrupt as stop:
-            self.broken_off(stop)
+            self.break_off(stop)
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
-                problem = noted("the agent", error)  # a check or a policy has a mistake
+                problem = note_mistake("the agent", error)  # a check or a policy has a mistake
             self.view.print(f"error: {problem}", "red")
-            self.broken_off(error)
+            self.break_off(error)
 
     def work(self, text: str) -> Outcome:
         """Run the agent for one turn."""
         return self.agent.run(text, transcript=self.transcript, on_event=self.view)
 
-    def broken_off(self, error: BaseException) -> None:
+    def break_off(self, error: BaseException) -> None:
         """Keep the messages of a turn that an error or Ctrl-C ended."""
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
@@ -98,7 +98,7 @@ class Chat:
         self.view.print("\nWhy each step was taken:")
         steps = explain(self.agent, self.transcript)
         last = [step for step in steps if step.turn == steps[-1].turn]
-        for mark, text in explained(last):
+        for mark, text in explain_steps(last):
             write_block(self.view.console, mark, "", text)
 
     def read(self) -> str:

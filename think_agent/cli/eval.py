@@ -14,10 +14,10 @@ import click
 from ..evaluation import tables
 from ..evaluation.command import Evaluation
 from ..evaluation.inputs import settings_of
-from ..evaluation.page import to_html
+from ..evaluation.page import results_to_html
 from ..evaluation.report import power
 from ..evaluation.results import MOST_SITTINGS, OtherPlan
-from ..evaluation.scores import VARIED, Setting, named
+from ..evaluation.scores import VARIED, Setting, name_settings
 from ..outcome import pluralize
 from .audit import write_page
 from .console import STAND_IN
@@ -26,8 +26,8 @@ from .options import (
     Group,
     config_flags,
     file_option,
+    find_old_file,
     new_file,
-    old_file,
     origin_of,
     positive,
     prices_of,
@@ -46,7 +46,7 @@ run_option = Group("runs")
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.argument("cases", type=old_file)
+@click.argument("cases", type=find_old_file)
 @arm_option("--provider", "P[:MODEL],...", "models; offline:NAME is a script", default="ollama")
 @arm_option("--force", "F,...", "never, first, always", default="first")
 @arm_option(
@@ -106,7 +106,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     settings["max_output_tokens"] = [settings["max_output_tokens"]]
     arms = {name: settings[name] for name in VARIED}
     wanted = settings_of(four_rows=settings["four_rows"], **arms)
-    runs = run_option.given(ctx)
+    runs = run_option.read_given(ctx)
     try:
         evaluation = Evaluation(settings["cases"], wanted, suite=settings["suite"], out=out, **runs)
         evaluation.try_models()
@@ -117,9 +117,9 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
     report = evaluation.report(prices)
-    tables.show(report, Screen())
+    tables.show_sections(report, Screen())
     if html:
-        write_page(html, to_html(evaluation.found(), report, origin_of(ctx)))
+        write_page(html, results_to_html(evaluation.found(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):
@@ -131,7 +131,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
     """Print what will be run and compared, before anything costs money."""
-    names = named(wanted)
+    names = name_settings(wanted)
     for setting in wanted:
         text = f"to run: {names[setting]}"
         if setting in evaluation.impossible:

@@ -100,7 +100,7 @@ def command(
         address,
         record,
         trusted=trusted,
-        declared=_declared(read_only, idempotent),
+        declared=_read_declared(read_only, idempotent),
         approve=approve,
         max_actions=max_actions,
         timeout=timeout,
@@ -110,7 +110,7 @@ def command(
     gate.run()
 
 
-def _declared(
+def _read_declared(
     read_only: Iterable[Iterable[str]], idempotent: Iterable[Iterable[str]]
 ) -> dict[str, ToolOptions]:
     """What is known of the tools. Each flag may be given several times."""

@@ -82,15 +82,15 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
         print(error.message)
         return 2
     except click.ClickException as error:
-        return _failed(error.format_message(), 2)
+        return _fail(error.format_message(), 2)
     except ValueError as error:
-        return _failed(str(error), 2)
+        return _fail(str(error), 2)
     except (ModelError, FileError) as error:
-        return _failed(str(error), 1)
+        return _fail(str(error), 1)
     except OSError as error:  # the disk is full, or the reader of a pipe went away
         # Otherwise Python would try to write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _failed(str(error), 1)
+        return _fail(str(error), 1)
     except click.Abort as stop:  # click's name for a KeyboardInterrupt
         say(str(stop.__cause__) or "stopped")
         return 130
@@ -103,7 +103,7 @@ def _stop(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _failed(text: str, code: int) -> int:
+def _fail(text: str, code: int) -> int:
     say(f"error: {' '.join(text.split())}")  # a path may have a line break
     return code
 

@@ -142,7 +142,7 @@ def by_setting(given: Mapping[str, str], place: str) -> dict[str, Given]:
     return found
 
 
-def check(places: Mapping[str, str], known: Iterable[str]) -> None:
+def check_names(places: Mapping[str, str], known: Iterable[str]) -> None:
     """Raises UsageError for a name that is no setting of any command. `places`: where each name was
     given. `known`: the settings of this command, in case it is not one of the kit's.
     """

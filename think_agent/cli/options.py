@@ -29,7 +29,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from .. import __version__
 from ..policies import Price
-from ..providers.address import shown_address
+from ..providers.address import mask_address
 from . import names
 from .screen import say
 
@@ -81,7 +81,7 @@ class Group:
             name, metavar=metavar, help=help, cls=Flag, group=self, show_default=True, **rest
         )
 
-    def given(self, ctx: Context) -> dict[str, Any]:
+    def read_given(self, ctx: Context) -> dict[str, Any]:
         """The settings of this group that have a value."""
         found = {}
         for name, flag in flags(ctx.command).items():
@@ -148,25 +148,25 @@ class Command(click.Command):
         """
         for name, value in ctx.params.items():
             if name == "base_url" and value:  # it may hold a key
-                value = shown_address(value)
+                value = mask_address(value)
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
         for model, price in prices_of(ctx).items():
             yield f"{'prices.' + model:18} {price!s:20} {ctx.params['config']}"
 
 
-def typed_command(ctx: Context) -> str:
+def show_typed(ctx: Context) -> str:
     """What was typed, to be shown: without a key that the address of a server may hold."""
     line = f"{ctx.command_path} {shlex.join(ctx.meta[WORDS])}"
     address = ctx.params.get("base_url")
     if address:
-        line = line.replace(address, shown_address(address))
+        line = line.replace(address, mask_address(address))
     return line
 
 
 def origin_of(ctx: Context) -> dict[str, str]:
     """What a page says of itself: by which command it was made, and when."""
     when = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
-    return {"command": typed_command(ctx), "made": f"{when} UTC, by think-agent {__version__}"}
+    return {"command": show_typed(ctx), "made": f"{when} UTC, by think-agent {__version__}"}
 
 
 def source(ctx: Context, name: str) -> str:
@@ -191,7 +191,7 @@ def several(text: str) -> tuple[str, ...]:
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
-def old_file(text: str) -> Path:
+def find_old_file(text: str) -> Path:
     """A file to be read, for `type=`."""
     path = _alone(text)
     if not path.is_file():  # a FIFO would block
@@ -225,7 +225,7 @@ def _alone(text: str) -> Path:
 
 def config_file(text: str) -> Path:
     """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
-    path = old_file(text)
+    path = find_old_file(text)
     ctx = click.get_current_context()
     price_tables = TypeAdapter(dict[str, Price], config=ConfigDict(extra="forbid"))
     try:
@@ -241,7 +241,7 @@ def config_file(text: str) -> Path:
     if "config" in section:
         raise click.UsageError(f"{path}: config: a file of settings cannot name another one")
 
-    names.check(dict.fromkeys(section, str(path)), flags(ctx.command))
+    names.check_names(dict.fromkeys(section, str(path)), flags(ctx.command))
     # As text, as on the command line: otherwise `true` would be a whole number.
     texts = {name: str(value) for name, value in section.items()}
     settings = names.by_setting(texts, str(path))
@@ -272,7 +272,7 @@ def variables() -> dict[str, names.Given]:
 def _check_variables(ctx: Context) -> None:
     """Raises UsageError for a variable that is no setting of any command."""
     places = {found.name: f"{PREFIX}{found.name}".upper() for found in variables().values()}
-    names.check(places, flags(ctx.command))
+    names.check_names(places, flags(ctx.command))
 
 
 def _with_advice(error: click.NoSuchOption, ctx: Context) -> click.UsageError:

@@ -22,7 +22,7 @@ from ..agent import Agent
 from ..errors import FileError, ModelError
 from ..mistakes import place_of
 from ..testing.scripted import ScriptedModel
-from .choosing import ModelCommand, chosen_model, model_flags, model_option
+from .choosing import ModelCommand, choose_model, model_flags, model_option
 from .conversation import chat
 from .options import config_flags, flags
 
@@ -42,7 +42,7 @@ def command(ctx: Context, /, agent: str, **_: object) -> None:
     function that makes one; if it takes a model, the flags choose that.
     """
     path, name = _read_name(agent)
-    found: Any = _named(path, name)
+    found: Any = _find_named(path, name)
     if callable(found):
         found = _make(ctx, agent, found, path)
     elif isinstance(found, Agent):
@@ -58,10 +58,10 @@ def load_agent(text: str) -> Agent:
     gets one that has no reply. Raises UsageError or ClickException.
     """
     path, name = _read_name(text)
-    found: Any = _named(path, name)
+    found: Any = _find_named(path, name)
     if callable(found):
         models = [ScriptedModel([])] if inspect.signature(found).parameters else []
-        with _one_line(path):
+        with _report_on_one_line(path):
             found = found(*models)
     if isinstance(found, Agent):
         return found
@@ -80,9 +80,9 @@ def _read_name(text: str) -> tuple[Path, str]:
     return path, name
 
 
-def _named(path: Path, name: str) -> Any:
+def _find_named(path: Path, name: str) -> Any:
     """The value of this name in the file."""
-    values = vars(_run(path))
+    values = vars(_run_file(path))
     if name in values:
         return values[name]
     agents = [known for known, value in values.items() if isinstance(value, Agent)]
@@ -90,7 +90,7 @@ def _named(path: Path, name: str) -> Any:
     raise click.UsageError(f"{path}: there is no {name!r} in it; {known}")
 
 
-def _run(path: Path) -> ModuleType:
+def _run_file(path: Path) -> ModuleType:
     """The file as a module (rule 1)."""
     if path.stem in sys.modules:
         raise click.UsageError(f"{path}: a module is named {path.stem!r} already; rename the file")
@@ -98,7 +98,7 @@ def _run(path: Path) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[path.stem] = module  # for the types in it, and for neighbors that import it
     sys.path.insert(0, str(path.resolve().parent))
-    with _one_line(path):
+    with _report_on_one_line(path):
         exec(compile(path.read_bytes(), path, "exec"), vars(module))
     return module
 
@@ -107,10 +107,10 @@ def _make(ctx: Context, agent: str, function: Callable[..., Any], path: Path) ->
     """What the function returns, called with the chosen model if it takes one."""
     models = []
     if inspect.signature(function).parameters:
-        models = [chosen_model(ctx)]
+        models = [choose_model(ctx)]
     else:
         _refuse_model_flags(ctx, agent)
-    with _one_line(path):
+    with _report_on_one_line(path):
         return function(*models)
 
 
@@ -123,7 +123,7 @@ def _refuse_model_flags(ctx: Context, agent: str) -> None:
 
 
 @contextmanager
-def _one_line(path: Path) -> Iterator[None]:
+def _report_on_one_line(path: Path) -> Iterator[None]:
     """A mistake in the user's own code, as one line (rule 3)."""
     try:
         yield

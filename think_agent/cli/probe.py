@@ -5,10 +5,10 @@ from json import dumps
 
 import click
 
-from ..evaluation.tables import Section, show
+from ..evaluation.tables import Section, show_sections
 from ..probe.asking import probe
 from ..probe.report import QUESTIONS
-from .choosing import REAL_PROVIDERS, ModelCommand, chosen_model, model_flags
+from .choosing import REAL_PROVIDERS, ModelCommand, choose_model, model_flags
 from .options import config_flags, output_option
 from .screen import Screen, say
 
@@ -24,7 +24,7 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     """Ask an endpoint what it really does. That is: tools, forcing, schemas, streaming."""
     if ctx.params["provider"].partition(":")[0] in ("auto", "offline"):
         raise click.UsageError("--provider: name a real one, there is nothing else to probe")
-    model = chosen_model(ctx)
+    model = choose_model(ctx)
     spec = f"{model.name}:{model.model}"
     say(
         f"probe: up to {len(QUESTIONS)} calls to {spec}, one of about 5,000 tokens; "
@@ -38,4 +38,4 @@ def command(ctx: click.Context, /, json: bool, **_: object) -> None:
     best = found.recommended
     advice = f"recommended: --force {best.force} --dialect {best.dialect} ({best.because})"
     remark = "one try each; silently ignored: taken without an error, and not done"
-    show([Section(spec, remark, rows), Section("", advice)], Screen())
+    show_sections([Section(spec, remark, rows), Section("", advice)], Screen())

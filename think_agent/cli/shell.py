@@ -19,7 +19,7 @@ from click import Context
 PLAIN = re.compile(r"[\w.:/\\=-]+", re.ASCII)  # PowerShell takes such a word as it is
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """One word, in quotes if it needs them."""
     if sys.platform != "win32":
         return shlex.quote(word)
@@ -37,10 +37,10 @@ def on_lines(words: Sequence[str]) -> str:
 def command_line(ctx: Context) -> str:
     """The command of `ctx` without its arguments, such as `think-agent demo`."""
     names = ctx.command_path.removeprefix(ctx.find_root().command_path)
-    return started_as() + names
+    return find_start() + names
 
 
-def started_as() -> str:
+def find_start() -> str:
     """How to start this program again: `think-agent`, `python -m demos.refund`, or by a path."""
     module = sys.modules["__main__"].__spec__
     if module is None:
@@ -59,7 +59,7 @@ def _program(path: str) -> str:
     # `uvx` and `uv run` change PATH for us alone, and set UV: the person's shell does not have it.
     if "UV" not in os.environ and _same_file(shutil.which(name), path):
         return name
-    word = quoted(path)
+    word = quote(path)
     if sys.platform == "win32" and word != path:
         return f"& {word}"  # else PowerShell prints the text
     return word

@@ -63,7 +63,7 @@ class Waiting:
         while not came.wait(delay):
             delay = AGAIN
             place = _where_loaded(self._agent.model)  # rule 3
-            words = describe(self._agent.model, place, tokens, is_first=is_first)
+            words = describe_wait(self._agent.model, place, tokens, is_first=is_first)
             if came.is_set():
                 return
             self.words = words
@@ -73,7 +73,7 @@ class Waiting:
                 say(words)
 
 
-def describe(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:
+def describe_wait(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:
     """What goes on, in a line. `place`: where the model is loaded ("" if it isn't yet), or None if
     its server doesn't say. `tokens`: of the prompt; if this isn't the first request, of what is new
     in it.
@@ -82,7 +82,7 @@ def describe(model: Model, place: str | None, tokens: int, *, is_first: bool) ->
         return f"waiting for the whole reply of {model.model}"
     if place is None:
         return f"waiting for {model.name}:{model.model}"
-    amount = f"about {_rounded(tokens):,} tokens"
+    amount = f"about {_round(tokens):,} tokens"
     if not place:
         return f"loading {model.model} into memory; then it reads the prompt, {amount}. {FASTER}"
     what = "the prompt"
@@ -94,7 +94,7 @@ def describe(model: Model, place: str | None, tokens: int, *, is_first: bool) ->
     return text
 
 
-def _rounded(count: int) -> int:
+def _round(count: int) -> int:
     """With two digits that count: it is an estimate."""
     return round(count, 2 - len(str(count)))
 

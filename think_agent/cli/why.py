@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from ..audit.explain import Explained
 
 
-def explained(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
+def explain_steps(steps: Iterable[Explained]) -> Iterator[tuple[str, str]]:
     """Lines that say why each step was taken: what `next_step` planned, which policies changed it,
     and what came of it. A line is a mark, and a text that wraps beside it.
     """

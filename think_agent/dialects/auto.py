@@ -25,7 +25,7 @@ from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult, User
 from ..model import Model, Request
 from ..think import THINK
 from ..tools import tool
-from .base import Dialect, Event, noticed
+from .base import Dialect, Event, add_notice
 from .json_plan import json_plan
 
 NO_TOOLS = "it has no tool calling"
@@ -118,7 +118,7 @@ class Auto(Dialect):
 
     def _find_trouble(self, request: Request) -> str:
         server: Any = self.inner
-        prompt = server.rendered(replace(WITH_TOOLS, deadline=request.deadline))
+        prompt = server.render_prompt(replace(WITH_TOOLS, deadline=request.deadline))
         if prompt is None:  # rule 4
             self._is_unseen = True
             return ""
@@ -138,13 +138,13 @@ class Auto(Dialect):
         why = self._why(request)
         if why == SPEAKS_JSON:
             return reply
-        return noticed(reply, f"{self.model}: speaking json from here on: {why}.")
+        return add_notice(reply, f"{self.model}: speaking json from here on: {why}.")
 
     def _say_unseen(self, reply: Assistant) -> Assistant:
         if not self._is_unseen:
             return reply
         self._is_unseen = False
-        return noticed(
+        return add_notice(
             reply,
             f"{self.model}: its server doesn't show its prompts, so it's not known whether its "
             "template hides the tools after a result; staying with native tool calling (--dialect "

@@ -137,16 +137,16 @@ class Dialect(Wrapper):
         model, asked = self.ask(request)
         reader = self.reader(request)
         for event in model.stream(asked):
-            yield from self._translated(event, request, reader)
+            yield from self._translate(event, request, reader)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         model, asked = await self.aask(request)
         reader = self.reader(request)
         async for event in model.astream(asked):
-            for translated in self._translated(event, request, reader):
+            for translated in self._translate(event, request, reader):
                 yield translated
 
-    def _translated(self, event: Event, request: Request, reader: Reader | None) -> Iterable[Event]:
+    def _translate(self, event: Event, request: Request, reader: Reader | None) -> Iterable[Event]:
         """What an event of the inner model's stream becomes."""
         match event:
             case Delta(kind="answer", text=text) if reader:
@@ -164,7 +164,7 @@ class Dialect(Wrapper):
                 yield event
 
 
-def joined(texts: Iterable[str], apart: str = "\n\n") -> str:
+def join_texts(texts: Iterable[str], apart: str = "\n\n") -> str:
     """The texts that are not empty, as one."""
     return apart.join([text for text in texts if text])
 
@@ -175,6 +175,6 @@ def may_call(request: Request) -> bool:
     return bool(request.tools) and not has_own_form
 
 
-def noticed(reply: Assistant, notice: str) -> Assistant:
+def add_notice(reply: Assistant, notice: str) -> Assistant:
     """`reply` with another notice."""
-    return replace(reply, notice=joined([reply.notice, notice], "; "))
+    return replace(reply, notice=join_texts([reply.notice, notice], "; "))

@@ -25,15 +25,15 @@ from pydantic_core import from_json
 
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
-from ..schema import problems, reduced, transformed
+from ..schema import problems, reduce_schema, transform_schema
 from ..streaming import Delta
 from ..text import is_blank, json_text, remove_fence
-from ..think import has_signal, should_continue, thought
+from ..think import has_signal, read_signal, read_thought
 from ..tools import ModelMistake, Tool
 from ..wire.forms import TEXT, has_acted
 from ..wire.json_reading import json_objects, json_value
 from ..wire.pieces import JsonReader
-from .base import Kind, Reader, joined, may_call
+from .base import Kind, Reader, join_texts, may_call
 from .written import ParsedReply, Written, kind_of_notes, others, signals
 
 
@@ -96,11 +96,11 @@ class JsonPlan(Written):
         form = self._form(request)
         branches = []
         for name, tool in form.tools.items():
-            arguments = reduced(tool.parameters, strict=True)
+            arguments = reduce_schema(tool.parameters, strict=True)
             if self.is_local:
-                arguments = transformed(arguments, _bounded)
+                arguments = transform_schema(arguments, _bound_text)
             # Gemini does not know `const`.
-            branches.append(_closed(tool={**TEXT, "enum": [name]}, arguments=arguments))
+            branches.append(_close_object(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
         if form.must_act:
             actions["minItems"] = 1
@@ -110,7 +110,7 @@ class JsonPlan(Written):
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
         if self.is_local:  # small models end a plan only if it is bounded
             kinds |= BOUNDED
-        return _closed(**{key: kinds.get(key, TEXT) for key in form.keys})
+        return _close_object(**{key: kinds.get(key, TEXT) for key in form.keys})
 
     def _form(self, request: Request) -> Form:
         """The form of a reply to this request.
@@ -131,7 +131,7 @@ class JsonPlan(Written):
                 must_act = not signals(request.tools)  # the exit signal is enough
             case Force("think"):
                 tools = {}
-                keys = _forced_keys(request)
+                keys = _find_forced_keys(request)
             case Force(name):
                 tools = {name: tools[name]}
                 must_act = True
@@ -150,13 +150,13 @@ class JsonPlan(Written):
         is_complete = False
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                notes.append(thought(call))
-                is_complete = should_continue(call) is False
+                notes.append(read_thought(call))
+                is_complete = read_signal(call) is False
             else:
                 actions.append({"tool": call.name, "arguments": call.arguments})
         plan = {
             "understanding": "",
-            "reasoning": joined(notes),
+            "reasoning": join_texts(notes),
             "task_complete": is_complete,
             "actions": actions,
             "response": reply.text,
@@ -183,7 +183,7 @@ class JsonPlan(Written):
             _check_amount(plan, form, choice)
         parsed = ParsedReply(
             text=response,
-            notes=joined([plan.understanding.strip(), plan.reasoning.strip()]),
+            notes=join_texts([plan.understanding.strip(), plan.reasoning.strip()]),
             calls=calls,
             is_leaving=plan.task_complete,
             is_alone=isinstance(json_value(remove_fence(text)), dict),
@@ -269,7 +269,7 @@ def can_say_cannot(tools: Sequence[Tool]) -> bool:
     return False
 
 
-def _forced_keys(request: Request) -> list[str]:
+def _find_forced_keys(request: Request) -> list[str]:
     """The keys of a forced thought."""
     keys = ["understanding", "reasoning"]
     if signals(request.tools) and has_acted(request.messages):
@@ -277,7 +277,7 @@ def _forced_keys(request: Request) -> list[str]:
     return keys
 
 
-def _closed(**properties: Json) -> Json:
+def _close_object(**properties: Json) -> Json:
     """The schema of an object that has all of these properties and no others."""
     return {
         "type": "object",
@@ -287,7 +287,7 @@ def _closed(**properties: Json) -> Json:
     }
 
 
-def _bounded(part: Json) -> Json:
+def _bound_text(part: Json) -> Json:
     """A free text of an action, with a bound."""
     if part == TEXT:
         return {**TEXT, "maxLength": LONGEST_ARGUMENT}

@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 from ..messages import THINK_NAME, Assistant, Force, Json, ToolCall, ToolChoice
 from ..model import Request
 from ..text import json_text, remove_fence
-from ..think import thought
+from ..think import read_thought
 from ..tools import ModelMistake
 from ..wire.json_reading import json_at
 from ..wire.pieces import JsonReader
-from .base import Reader, joined
+from .base import Reader, join_texts
 from .written import ParsedReply, Written
 
 # At the start of a line, in any case, bold or numbered: "**Action 1:**".
@@ -87,7 +87,7 @@ def parse(text: str) -> ParsedText:
     known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
     work, *answers = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
     thoughts = [note.strip() for note in re.findall(THOUGHT, work)]
-    parsed = ParsedText(thought=joined(thoughts), words=re.split(ANY, work)[0].strip())
+    parsed = ParsedText(thought=join_texts(thoughts), words=re.split(ANY, work)[0].strip())
     for answer in answers:
         parsed = replace(parsed, final_answer=answer.strip())
 
@@ -156,16 +156,16 @@ class React(Written):
         lines = [reply.text]
         for call in reply.tool_calls:
             if call.name == THINK_NAME:
-                lines.append(f"Thought: {thought(call)}")
+                lines.append(f"Thought: {read_thought(call)}")
             else:
                 lines.append(f"Action: {call.name}\nAction Input: {json_text(call.arguments)}")
-        return joined(lines, "\n")
+        return join_texts(lines, "\n")
 
     def understand(self, text: str, request: Request) -> ParsedReply:
         parsed = parse(text)
         answer = parsed.final_answer or ""
         if request.tool_choice == "none":  # plain words are an answer, too
-            return ParsedReply(joined([parsed.words, answer]), parsed.thought)
+            return ParsedReply(join_texts([parsed.words, answer]), parsed.thought)
         if parsed.problem:
             raise ModelMistake(parsed.problem)
         if parsed.is_final:

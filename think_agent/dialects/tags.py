@@ -24,7 +24,7 @@ from ..messages import Assistant
 from ..model import Model, Request
 from ..streaming import Delta
 from ..wire.pieces import Marks, Splitter, marks
-from .base import Dialect, Kind, Reader, joined
+from .base import Dialect, Kind, Reader, join_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,4 +210,4 @@ def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
     """The reply with this thinking after its own, and with this text."""
     if not thinking and answer == reply.text:  # most often; to copy a reply takes time
         return reply
-    return replace(reply, thinking=joined([reply.thinking, thinking]), text=answer)
+    return replace(reply, thinking=join_texts([reply.thinking, thinking]), text=answer)

@@ -25,7 +25,7 @@ from ..model import Request
 from ..tools import Tool
 from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import Splitter, marks
-from .base import Dialect, Reader, may_call, noticed
+from .base import Dialect, Reader, add_notice, may_call
 
 TRIES = 20  # places where calls may begin: a hostile reply has more, and costs no more
 INDENT = r"^[ \t]{0,20}"
@@ -127,7 +127,7 @@ class Recovering(Dialect):
         for tool in request.tools:
             if tool.name in not_run:
                 notice = f"a call of {tool.name} in the text of the reply was not run"
-                reply = noticed(reply, notice)
+                reply = add_notice(reply, notice)
         if rest == reply.text:
             return reply
         return replace(reply, text=rest)

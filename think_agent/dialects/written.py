@@ -33,7 +33,7 @@ from ..text import json_text
 from ..think import bare, has_signal
 from ..tools import ModelMistake, Tool
 from ..wire.outgoing import pair_results, prepare_messages
-from .base import Dialect, Kind, joined, may_call
+from .base import Dialect, Kind, join_texts, may_call
 from .tags import without_leading_thinking
 
 Conversation = list[User | Assistant]
@@ -99,10 +99,10 @@ class Written(Dialect):
         if may_call(request):
             schema = self.schema(request)
         if request.tools:
-            say(conversation, self.choice(request.tool_choice))
+            add_user_text(conversation, self.choice(request.tool_choice))
             path = Path(__file__).with_name(f"{self.key}.md")
             prompt = Template(path.read_text(encoding="utf-8"))
-            tools = "\n".join([_described(tool) for tool in others(request.tools).values()])
+            tools = "\n".join([_describe_tool(tool) for tool in others(request.tools).values()])
             signal = ""
             if signals(request.tools):
                 signal = self.signal
@@ -144,14 +144,14 @@ class Written(Dialect):
         calls = list(parsed.calls)
         is_silent = parsed.is_leaving and not calls and not signals(request.tools)
         if is_silent or kind_of_notes(request) == "thinking":
-            reply = replace(reply, thinking=joined([reply.thinking, parsed.notes]))
+            reply = replace(reply, thinking=join_texts([reply.thinking, parsed.notes]))
         elif parsed.notes or not calls:
             calls.insert(0, _think_call(parsed, request.tools))
         reason = "tool_use" if calls else "end_turn"
         return replace(
             reply,
             text=parsed.text,
-            commentary=joined([reply.commentary, parsed.commentary]),
+            commentary=join_texts([reply.commentary, parsed.commentary]),
             tool_calls=tuple(calls),
             stop_reason=reason,
         )
@@ -166,11 +166,11 @@ class Written(Dialect):
         for message, answered in pair_results(sent):
             match message:
                 case User(text=text):
-                    say(conversation, text)
+                    add_user_text(conversation, text)
                 case Assistant(native={self.key: own}):
                     reply = from_json(own)
                     assert isinstance(reply, Assistant)
-                    say(conversation, self.choice(message.tool_choice))
+                    add_user_text(conversation, self.choice(message.tool_choice))
                     conversation.append(reply)
                 case Assistant():
                     text = self.write(message)
@@ -182,11 +182,11 @@ class Written(Dialect):
                 if result.name != THINK_NAME:  # the model does not know it as a tool
                     arguments = json_text(bare(call).arguments)
                     text = f"Observation ({call.name} {arguments}): {text}"
-                say(conversation, text)
+                add_user_text(conversation, text)
         return conversation
 
 
-def say(conversation: Conversation, text: str) -> None:
+def add_user_text(conversation: Conversation, text: str) -> None:
     """Add a user message. Chat templates of small models want the roles to take turns."""
     if not text:
         return
@@ -195,7 +195,7 @@ def say(conversation: Conversation, text: str) -> None:
     conversation.append(User(text))
 
 
-def _described(tool: Tool) -> str:
+def _describe_tool(tool: Tool) -> str:
     """A tool as text. Unlike native tool calling, text has a place for what the tool returns."""
     described: Json = {
         "name": tool.name,

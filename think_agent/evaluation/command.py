@@ -33,23 +33,23 @@ from ..messages import User
 from ..model import Model, Request
 from ..policies import Price
 from ..transcript import lock
-from .comparisons import planned
+from .comparisons import plan_comparisons
 from .inputs import load_suite, model_of, read_cases
-from .report import report
+from .report import report_results
 from .results import (
     LINE,
     MOST_IN_A_ROW,
     MOST_SITTINGS,
+    EvaluationPlan,
     OtherPlan,
     Outage,
-    Plan,
     read_results,
     sittings_failed,
 )
 from .scores import NO_OUTCOME, Result, Results, Setting, without_floors
-from .sources import digest as digest_of
+from .sources import digest_json as digest_of
 from .tables import Section
-from .trials import Case, Job, attempt, digest, told
+from .trials import Case, Job, attempt, describe_to_model, digest_trial
 
 KIT = "think-agent"  # its version, as a part of a plan
 
@@ -120,17 +120,17 @@ class Evaluation:
         self._read()
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> EvaluationPlan:
         """What is run and compared; it has to be the plan that is in the file."""
         return self._plan_of(self.models)
 
     def _ask(self, setting: Setting, case: Case, model: Model) -> None:
         """Note what would be asked. Raises ValueError for an impossible setting."""
-        its = told(setting, case, model, self._suite)
+        its = describe_to_model(setting, case, model, self._suite)
         self._told[setting, case.id] = digest_of(its)
-        self._asked[setting, case.id] = digest(setting, case, its, self._suite)
+        self._asked[setting, case.id] = digest_trial(setting, case, its, self._suite)
 
-    def _plan_of(self, settings: Collection[Setting]) -> Plan:
+    def _plan_of(self, settings: Collection[Setting]) -> EvaluationPlan:
         prompts = {self._told[setting, case.id] for setting in settings for case in self.cases}
         made_of = {
             "cases": digest_of({case.id: case.line for case in self.cases}),
@@ -139,8 +139,10 @@ class Evaluation:
             "settings": digest_of([asdict(setting) for setting in settings]),
             KIT: __version__,
         }
-        compared = tuple(planned(settings))
-        return Plan(tuple(settings), compared, len(self._trials), len(self.cases), made_of)
+        compared = tuple(plan_comparisons(settings))
+        return EvaluationPlan(
+            tuple(settings), compared, len(self._trials), len(self.cases), made_of
+        )
 
     def _read(self) -> None:
         """Read the results file. Raises OtherPlan."""
@@ -153,12 +155,12 @@ class Evaluation:
         self._refuse_others(own)
         self._results = self._recorded.of_plan(own.digest)
 
-    def _refuse_others(self, own: Plan) -> None:
+    def _refuse_others(self, own: EvaluationPlan) -> None:
         """Refuse a file with another plan, or with trials of another one."""
         if self._mixed:
             return
         for plan in self._recorded.plans:
-            changed = plan.changed(own)
+            changed = plan.find_changes(own)
             if changed:
                 raise OtherPlan(
                     f"{self._out} is of another plan, of {plan.at[:16]} (think-agent "
@@ -286,9 +288,9 @@ class Evaluation:
         waits_for = None
         if self.missing or self._recorded.plan != plan:
             waits_for = self._recorded.plan or plan
-        return report(self.found(), prices, waits_for, self._others(plan))
+        return report_results(self.found(), prices, waits_for, self._others(plan))
 
-    def _others(self, own: Plan) -> dict[str, Results]:
+    def _others(self, own: EvaluationPlan) -> dict[str, Results]:
         """The results of the other plans in the file, by a name for each plan."""
         settings_of = {plan.digest: plan.settings for plan in self._recorded.plans}
         others = {}

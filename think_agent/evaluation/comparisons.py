@@ -20,7 +20,7 @@ from itertools import permutations
 from statistics import fmean
 from typing import NamedTuple
 
-from .intervals import CLEAR, Interval, holm, paired_interval, sign_flip
+from .intervals import CLEAR, Interval, find_paired_interval, holm, sign_flip
 from .scores import PLAIN, Score, Setting, varying, without_floors
 
 # A row and the row it is compared with: the question, and the cause of a clear difference.
@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
 
 
 @dataclass
-class Finding:
+class ComparisonResult:
     """The result of a comparison: the `difference` between the shares of right trials, with its 95
     % `interval`, on the `cases` that both have. `p` is None if it is not tested.
 
@@ -64,7 +64,7 @@ class Finding:
     p: float | None = None
     closed: int = 0
     bounds: Interval = (0.0, 0.0)
-    if_right: "Finding | None" = None
+    if_right: "ComparisonResult | None" = None
 
     @property
     def is_clear(self) -> bool:
@@ -72,7 +72,7 @@ class Finding:
         return self.p is not None and self.p < CLEAR
 
 
-def planned(settings: Collection[Setting]) -> list[Comparison]:
+def plan_comparisons(settings: Collection[Setting]) -> list[Comparison]:
     """The comparisons between these settings. The first setting is the usual one."""
     compared = without_floors(settings)
     found = []
@@ -87,7 +87,7 @@ def planned(settings: Collection[Setting]) -> list[Comparison]:
     return found
 
 
-def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[Finding]:
+def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[ComparisonResult]:
     """The findings of the comparisons between these settings. Holm's method counts each that is
     tested; none is, if the results are not the whole plan (rule 3).
     """
@@ -101,16 +101,18 @@ def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[Findi
     return findings
 
 
-def _compare(scores: dict[Setting, Score], as_planned: bool) -> list[Finding]:
+def _compare(scores: dict[Setting, Score], as_planned: bool) -> list[ComparisonResult]:
     findings = []
     tested = []
     p_values = []
-    for comparison in planned(scores):
+    for comparison in plan_comparisons(scores):
         first, second = scores[comparison.setting], scores[comparison.against]
         pairs = _pairs(first, second)
         means = [fmean(trials) for trials in pairs]
         most = max((len(trials) for trials in pairs), default=1)
-        finding = Finding(comparison, len(pairs), _mean(pairs), paired_interval(means, 1 / most))
+        finding = ComparisonResult(
+            comparison, len(pairs), _mean(pairs), find_paired_interval(means, 1 / most)
+        )
         finding.closed = len(first.closed) + len(second.closed)
         finding.bounds = (
             _mean(_pairs(first, second.if_closed_were_right())),

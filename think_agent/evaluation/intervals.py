@@ -36,7 +36,7 @@ def wilson(right: float, n: int) -> Interval:
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def paired_interval(differences: Sequence[float], step: float) -> Interval:
+def find_paired_interval(differences: Sequence[float], step: float) -> Interval:
     """The 95 % interval of a mean difference between two settings on the same cases.
 
     `differences` has one number for each case, from -1 to 1: the case is the unit, however many

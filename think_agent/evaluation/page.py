@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from ..audit.page import rendered
+from ..audit.page import render_page
 from ..outcome import pluralize
-from .scores import Result, Results, Score, Share, named
+from .scores import Result, Results, Score, Share, name_settings
 from .tables import Section
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     lines: list[Mark]
 
 
-def to_html(
+def results_to_html(
     results: Results, report: list[Section], origin: Mapping[str, str] | None = None
 ) -> str:
     """The page of these results. `report` is the report of them, `origin` says by which command
@@ -41,17 +41,17 @@ def to_html(
     """
     decisions, how, in_one_cell, *others, sentences = report
     by_kind = Section(in_one_cell.name, in_one_cell.remark, kinds(results))
-    return rendered(
+    return render_page(
         "tables.html.j2",
         title="Evaluation",
-        about=about(results) | dict(origin or {}),
+        about=describe_results(results) | dict(origin or {}),
         panels=panels(results),
         sentences=sentences.remark.splitlines(),
         tables=[decisions, how, by_kind, *others],
     )
 
 
-def about(results: Results) -> dict[str, str]:
+def describe_results(results: Results) -> dict[str, str]:
     """What ran (without the floors), by name: models, size, time and version (rule 3)."""
     ran = [result for own in results.values() for result in own if not result.setting.is_floor]
     if not ran:
@@ -90,7 +90,7 @@ def kinds(results: Results) -> list[list[str]]:
     """How many are right of each kind of case: a row for each kind, a column for each setting. (The
     report has them in one cell, for a terminal.)
     """
-    names = named(results)
+    names = name_settings(results)
     columns = []
     for own in results.values():
         ran = Score(own).ran
@@ -107,7 +107,7 @@ def panels(results: Results) -> Iterator[Panel]:
     """The hard cases, which are compared, and the easy ones, if there are any."""
     for kind in ("hard", "easy"):
         panel = Panel(f"Right, of the {kind} cases", [], [])
-        for setting, name in named(results).items():
+        for setting, name in name_settings(results).items():
             score = Score(results[setting], easy=kind == "easy")
             if score.compared:
                 marks = panel.lines if setting.is_floor else panel.dots

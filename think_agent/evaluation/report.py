@@ -15,10 +15,10 @@ from math import ceil, inf
 from ..outcome import pluralize
 from ..policies import Price
 from ..text import shorten
-from .comparisons import Finding, compare
+from .comparisons import ComparisonResult, compare
 from .intervals import detectable, wilson
-from .results import Plan
-from .scores import Results, Score, Setting, named, varying, without_floors
+from .results import EvaluationPlan
+from .scores import Results, Score, Setting, name_settings, varying, without_floors
 from .tables import Section
 
 DECISIONS = (
@@ -41,17 +41,17 @@ Names = Mapping[Setting, str]
 Cells = dict[str, str | int]  # of a row, by column; empty or 0 if nothing was counted
 
 
-def report(
+def report_results(
     results: Results,
     prices: Mapping[Setting, Price] = {},
-    waits_for: Plan | None = None,
+    waits_for: EvaluationPlan | None = None,
     others: Mapping[str, Results] = {},
 ) -> list[Section]:
     """The sections: decisions and their cost, how they came about, kinds of cases; ends, if some
     cases cannot be done; the results of `others`, by the name of their plan; sentences. Nothing is
     tested if the plan in the file `waits_for` more results, or has others.
     """
-    names = named(results)
+    names = name_settings(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
     findings = compare(scores, waits_for is None)
     tested = [finding for finding in findings if finding.p is not None]
@@ -63,11 +63,11 @@ def report(
     sentences += _of_common(results)
     sentences.append(_of_size(findings, waits_for))
     sections = [
-        Section("Decisions", DECISIONS, _table(scores, names, _decisions)),
-        Section("How", "", _table(scores, names, _how)),
-        Section("Kinds of cases", "right of all", _table(scores, names, _kinds)),
+        Section("Decisions", DECISIONS, _make_rows(scores, names, _decisions)),
+        Section("How", "", _make_rows(scores, names, _how)),
+        Section("Kinds of cases", "right of all", _make_rows(scores, names, _kinds)),
     ]
-    ends = _table(scores, names, _ends)
+    ends = _make_rows(scores, names, _ends)
     if len(ends[0]) > 1:
         sections.append(Section("Cases that cannot be done", ENDS, ends))
     for name, own in others.items():
@@ -96,7 +96,7 @@ def power(cases: int, trials: int, comparisons: int) -> str:
 # The tables.
 
 
-def _table(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> list[list[str]]:
+def _make_rows(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> list[list[str]]:
     """A row for each setting, with each column in which something was counted."""
     rows = []
     columns: dict[str, None] = {}
@@ -133,10 +133,10 @@ def _decisions(score: Score) -> Cells:
 def _how(score: Score) -> Cells:
     """How that came about."""
     cells: Cells = {
-        "actions behind a thought": _percent(
+        "actions behind a thought": _show_percent(
             score.total("behind_a_thought"), score.total("actions")
         ),
-        "forced calls honored": _percent(score.total("honored"), score.total("forced")),
+        "forced calls honored": _show_percent(score.total("honored"), score.total("forced")),
     }
     exits = Counter(result.exit for result in score.results)
     cells["exits"] = ", ".join(f"{exit} {count}" for exit, count in sorted(exits.items()))
@@ -160,16 +160,16 @@ def _ends(score: Score) -> Cells:
     cells: Cells = {}
     if cannot:
         for end in ("timely", "late", "unsaid"):
-            cells[end] = _percent(ends[end], cannot)
+            cells[end] = _show_percent(ends[end], cannot)
     if ends["false"] or cannot:
-        cells["false"] = _percent(ends["false"], len(ended) - cannot)
+        cells["false"] = _show_percent(ends["false"], len(ended) - cannot)
     return cells
 
 
 def _of_another_plan(results: Results) -> list[list[str]]:
     """The decisions under another plan."""
     scores = {setting: Score(own) for setting, own in results.items()}
-    return _table(scores, named(results), _decisions)
+    return _make_rows(scores, name_settings(results), _decisions)
 
 
 def _right(score: Score) -> str:
@@ -179,7 +179,7 @@ def _right(score: Score) -> str:
     return f"{score.right}/{len(score.compared)}"
 
 
-def _percent(part: int, whole: int) -> str:
+def _show_percent(part: int, whole: int) -> str:
     """A part of a whole, also in percent."""
     if not whole:
         return ""
@@ -189,7 +189,7 @@ def _percent(part: int, whole: int) -> str:
 # The sentences.
 
 
-def _of_finding(finding: Finding, names: Names) -> str:
+def _of_finding(finding: ComparisonResult, names: Names) -> str:
     """The verdict of a comparison."""
     comparison = finding.comparison
     setting = names[comparison.setting]
@@ -209,7 +209,7 @@ def _of_finding(finding: Finding, names: Names) -> str:
     return f"{question}{setting} is {verdict} than {against}: {size}."
 
 
-def _of_closed(finding: Finding, names: Names) -> Iterator[str]:
+def _of_closed(finding: ComparisonResult, names: Names) -> Iterator[str]:
     """How far the trials that were closed could move a comparison."""
     if_right = finding.if_right
     if if_right is None:
@@ -226,7 +226,7 @@ def _of_closed(finding: Finding, names: Names) -> Iterator[str]:
     )
 
 
-def _of_causes(tested: list[Finding], names: Names) -> Iterator[str]:
+def _of_causes(tested: list[ComparisonResult], names: Names) -> Iterator[str]:
     """What made a difference, for each model whose rows were tested."""
     clear: dict[str, set[str]] = {}
     for finding in tested:
@@ -293,7 +293,7 @@ def _of_common(results: Results) -> Iterator[str]:
         yield f"The same for all: {', '.join(values)}."
 
 
-def _of_size(findings: list[Finding], plan: Plan | None) -> str:
+def _of_size(findings: list[ComparisonResult], plan: EvaluationPlan | None) -> str:
     """How small n is, or why nothing is tested. `plan` is what is not complete."""
     tested = [finding.cases for finding in findings if finding.p is not None]
     n = min(tested, default=0)

@@ -25,14 +25,14 @@ from pydantic.dataclasses import dataclass
 from ..transcript import utc_now
 from .comparisons import Comparison
 from .scores import Result, Setting
-from .sources import digest
+from .sources import digest_json
 
 MOST_IN_A_ROW = 5  # cases that fail, before the server is taken to be gone
 MOST_SITTINGS = 3  # in which a trial may fail, before it is closed
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """What is run and compared: `trials` of each of so many `cases` under these settings.
 
     `made_of`: a digest of each thing that shapes a number, by its name. How many trials there are
@@ -49,9 +49,9 @@ class Plan:
     @property
     def digest(self) -> str:
         """The name by which a trial knows its plan."""
-        return digest(self.made_of)
+        return digest_json(self.made_of)
 
-    def changed(self, other: "Plan") -> str:
+    def find_changes(self, other: "EvaluationPlan") -> str:
         """What is not the same in another plan, in words; empty if nothing is."""
         names = self.made_of.keys() | other.made_of.keys()
         differing = [n for n in names if self.made_of.get(n) != other.made_of.get(n)]
@@ -62,19 +62,19 @@ class OtherPlan(ValueError):
     """The results file is of another plan."""
 
 
-LINE: TypeAdapter[Plan | Result] = TypeAdapter(Plan | Result)
+LINE: TypeAdapter[EvaluationPlan | Result] = TypeAdapter(EvaluationPlan | Result)
 """Reads a line of the file and writes it; `validate_json` raises ValueError if it is neither."""
 
 
 @plain
-class Recorded:
+class RecordedResults:
     """What is in a results file. `tries`: all results of all plans, also of earlier tries."""
 
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[EvaluationPlan] = field(default_factory=list)
     tries: list[Result] = field(default_factory=list)
 
     @property
-    def plan(self) -> Plan | None:
+    def plan(self) -> EvaluationPlan | None:
         """The plan of the file; merged shards have several, which are the same."""
         return self.plans[0] if self.plans else None
 
@@ -88,9 +88,9 @@ class Recorded:
         return {other: self.of_plan(other) for other in others}
 
 
-def read_results(path: Path) -> Recorded:
+def read_results(path: Path) -> RecordedResults:
     """Read a results file. Raises ValueError for a file of something else."""
-    recorded = Recorded()
+    recorded = RecordedResults()
     if not path.exists():
         return recorded
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -103,7 +103,7 @@ def read_results(path: Path) -> Recorded:
                 f"{path}, line {number} is no result of this version of think-agent eval: choose "
                 "another file"
             ) from error
-        if isinstance(found, Plan):
+        if isinstance(found, EvaluationPlan):
             recorded.plans.append(found)
         else:
             recorded.tries.append(found)

@@ -251,7 +251,7 @@ def varying(*settings: Setting) -> set[str]:
     return found
 
 
-def named(settings: Collection[Setting]) -> dict[Setting, str]:
+def name_settings(settings: Collection[Setting]) -> dict[Setting, str]:
     """A name for each setting: its differences from the others (`force=never`), or its row. A floor
     is named by its provider.
     """

@@ -23,7 +23,7 @@ KIT = __name__.partition(".")[0]
 STANDARD_LIBRARY = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
 
 
-def digest(value: object) -> str:
+def digest_json(value: object) -> str:
     """A short digest of anything that is JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
@@ -42,8 +42,8 @@ def source_digest(module: str) -> str:
         waiting += _packages_of(name)
         if path.suffix == ".py":
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            waiting += _imported(code, package)
-    return digest(found)
+            waiting += _find_imported(code, package)
+    return digest_json(found)
 
 
 def _packages_of(name: str) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _packages_of(name: str) -> Iterator[str]:
         yield ".".join(parts[:length])
 
 
-def _imported(code: bytes, package: str) -> Iterator[str]:
+def _find_imported(code: bytes, package: str) -> Iterator[str]:
     """The names that may be modules, of all imports in a module of this package."""
     try:
         tree = ast.parse(code)

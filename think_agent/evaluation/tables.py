@@ -31,11 +31,11 @@ def markdown(sections: Sequence[Section]) -> str:
     """For a file: whole tables with aligned columns."""
     wide = Console(force_terminal=True, width=100_000, color_system=None)
     with wide.capture() as shown:
-        show(sections, wide)  # wide enough that no line is broken
+        show_sections(sections, wide)  # wide enough that no line is broken
     return re.sub(r" +\n", "\n", shown.get()).strip()
 
 
-def show(sections: Sequence[Section], console: Console) -> None:
+def show_sections(sections: Sequence[Section], console: Console) -> None:
     """For a terminal: no line is wider than it. If the console is no terminal: Markdown."""
     if not console.is_terminal:
         print(markdown(sections), file=console.file)

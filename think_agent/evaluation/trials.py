@@ -33,14 +33,14 @@ from ..messages import CARRIED, Json, Message, Usage
 from ..mistakes import place_of
 from ..model import Model
 from ..policies.cannot import THINK_CANNOT
-from ..received import honored
+from ..received import is_honored
 from ..testing.scripted import Script
 from ..think import THINK, THINK_MINIMAL, THOUGHT
 from ..tools import Tool
 from ..transcript import Transcript
 from ..turn import Turn
 from .scores import Result, Setting
-from .sources import digest as digest_of
+from .sources import digest_json as digest_of
 
 BRIEF_NOTES = THINK.parameters["properties"] | {CARRIED: THOUGHT | {"maxLength": 180}}
 BRIEF = replace(
@@ -57,7 +57,7 @@ THINK_TOOLS = {
 }
 
 
-class Check(NamedTuple):
+class WorldCheck(NamedTuple):
     """The state of the world after a trial. `right`: it is as it should be. `wrong_writes`: how
     often the model wrote, or tried to write, something wrong. `found` is for a person to read.
     """
@@ -80,7 +80,7 @@ class World(Protocol):
         asked first for a case without a text, and after each turn.
         """
 
-    def check(self) -> Check:
+    def check(self) -> WorldCheck:
         """Look at the world once the conversation is over."""
 
 
@@ -146,7 +146,7 @@ class Job(NamedTuple):
         return self.result is None or self.result.error != ""
 
 
-def prepared(setting: Setting, case: Case, model: Model, suite: Suite) -> tuple[World, Agent]:
+def prepare_trial(setting: Setting, case: Case, model: Model, suite: Suite) -> tuple[World, Agent]:
     """The world of a trial and its agent. Raises ValueError for an impossible setting."""
     world = suite.prepare(case.line, enforce=setting.enforce == "on")
     tools = world.tools
@@ -193,13 +193,13 @@ def _where_to_think(setting: Setting, model: Model) -> str:
     return "in a call of the tool `think`"
 
 
-def told(setting: Setting, case: Case, model: Model, suite: Suite) -> Json:
+def describe_to_model(setting: Setting, case: Case, model: Model, suite: Suite) -> Json:
     """What the model of a trial is told: its instructions and tools."""
-    _, agent = prepared(setting, case, model, suite)
+    _, agent = prepare_trial(setting, case, model, suite)
     return agent.made_of()
 
 
-def digest(setting: Setting, case: Case, told: Json, suite: Suite) -> str:
+def digest_trial(setting: Setting, case: Case, told: Json, suite: Suite) -> str:
     """A digest of everything that shapes the result of a trial: the case, what its model is `told`,
     the setting, the suite's code, and the version of the kit.
     """
@@ -215,7 +215,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
     would praise a setting that breaks its hardest cases.
     """
     case = job.case
-    world, agent = prepared(job.setting, case, model, suite)
+    world, agent = prepare_trial(job.setting, case, model, suite)
     result = Result(
         setting=job.setting,
         case=case.id,
@@ -240,7 +240,9 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
         return replace(result, error=str(error))
     with _blaming(job, "the suite's check"):
         checked = world.check()._asdict()
-    return replace(result, exit=outcome.exit, **_counted(Turn.all(outcome.transcript)), **checked)
+    return replace(
+        result, exit=outcome.exit, **_count_turns(Turn.all(outcome.transcript)), **checked
+    )
 
 
 def _next_words(job: Job, world: World, transcript: Sequence[Message]) -> str | None:
@@ -263,7 +265,7 @@ def _blaming(job: Job, what: str) -> Iterator[None]:
         ) from error
 
 
-def _counted(turns: list[Turn]) -> Json:
+def _count_turns(turns: list[Turn]) -> Json:
     """The counts over all turns of a trial."""
     found: Counter[str] = Counter()
     usage = Usage()
@@ -277,5 +279,5 @@ def _counted(turns: list[Turn]) -> Json:
             served.add(reply.model)
             if reply.tool_choice not in ("auto", "none"):
                 found["forced"] += 1
-                found["honored"] += honored(reply.tool_choice, reply)
+                found["honored"] += is_honored(reply.tool_choice, reply)
     return {**found, "usage": usage, "served": tuple(served)}

@@ -38,7 +38,7 @@ from ..errors import ConnectionFailed, Overloaded, RateLimited, TimedOut
 from ..loop import AskHuman
 from ..messages import Assistant, Message, Verdict, from_json, to_json
 from ..model import Model, Request
-from ..received import received
+from ..received import read_received
 from ..running import Effect, Event, Opening, Perform, Run, RunCheck
 from ..schema import KEY
 from ..text import canonical
@@ -141,7 +141,7 @@ class _Step:
         now = utc_now()
         if isinstance(self.effect, Request) and isinstance(message, Assistant):
             choice = self.effect.tool_choice
-            message = received(message, choice, self.of.turn, now, self.tools)  # rule 1
+            message = read_received(message, choice, self.of.turn, now, self.tools)  # rule 1
         return lines([replace(message, at=now)])[0]
 
 

@@ -155,7 +155,7 @@ class Gate:
             raise
 
     async def _serve(self) -> None:
-        async with self.opened() as front:
+        async with self.open_front() as front:
             serving = asyncio.create_task(_serve_on_stdio(front))
             left = asyncio.create_task(self._left.wait())
             await asyncio.wait({serving, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -163,7 +163,7 @@ class Gate:
             serving.cancel()  # not awaited: after Ctrl-C, a thread of it still waits for stdin
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Front[Any]]:
+    async def open_front(self) -> AsyncIterator[Front[Any]]:
         """What the client talks with, while the server and the record are open."""
         async with self._server:
             self._make_agent()

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult
 from ..model import Model, Request
 from ..question import AskHuman
-from ..text import json_text, shorten, written_out
+from ..text import json_text, shorten, write_out
 from ..think import THINK_MINIMAL, carrying
 from ..tools import MAY_HAVE_HAPPENED, Tool
 from .mcp import text_of
@@ -226,17 +226,17 @@ def _question_text(question: AskHuman) -> str:
     assert question.call
     lines = []
     if question.thought:
-        lines.append(f"The thought behind it: {_one_line(question.thought)}")
+        lines.append(f"The thought behind it: {_join_lines(question.thought)}")
     for name, value in (question.received or {}).items():
-        lines.append(f"{_one_line(name)}: {_one_line(json_text(value))}")
+        lines.append(f"{_join_lines(name)}: {_join_lines(json_text(value))}")
     if question.remark:
         lines.append(question.remark)
-    lines.append(f"Run {_one_line(question.call.name)}?")
+    lines.append(f"Run {_join_lines(question.call.name)}?")
     return "\n".join(lines)
 
 
-def _one_line(text: str) -> str:
-    text = written_out(text, keep="")
+def _join_lines(text: str) -> str:
+    text = write_out(text, keep="")
     if len(text) <= LONGEST_VALUE:
         return text
     return f"{text[:LONGEST_VALUE]}… ({len(text):,} characters, not all are shown)"

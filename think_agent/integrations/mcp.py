@@ -48,12 +48,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from .. import __version__
 from ..messages import THINK_NAME, Json
-from ..providers.address import secrets_in, shown_address
-from ..schema import transformed
+from ..providers.address import mask_address, secrets_in
+from ..schema import transform_schema
 from ..text import canonical, json_text, sanitize, shorten
 from ..tools import NoResult, NothingDone, Tool, ToolOptions
 from ..waiting import background_loop
-from .mcp_transports import ATTEMPT, Attempt, Item, Link, connect_http, run_command, screened
+from .mcp_transports import ATTEMPT, Attempt, Item, Link, connect_http, run_command, screen_messages
 
 ME = wire.Implementation(name="think-agent", version=__version__)
 NO_HINTS = wire.ToolAnnotations()
@@ -126,10 +126,10 @@ class Server:
         self._trusted = trusted
         self._only = None if only is None else set(only)
         self._prefix = prefix
-        self._declared = _checked_options(declared or {})
+        self._declared = _check_options(declared or {})
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self.name = _shown_name(address, self._words)  # a key in the address is not shown
+        self.name = _find_shown_name(address, self._words)  # a key in the address is not shown
         self.listed: list[wire.Tool] = []  # as the server lists them; those that are malformed not
         self.tools: dict[str, Tool] = {}  # by the names that the server has for them
         self._shows_log = shows_log
@@ -267,12 +267,12 @@ class Server:
             way = self._address
         else:
             return self._address  # a server in this process
-        return screened(way, self._screen, link)
+        return screen_messages(way, self._screen, link)
 
     def _not_started(self, problem: BaseException) -> BaseException:
         if isinstance(problem, Misuse):
             return problem
-        text = _problem(problem)
+        text = _describe_error(problem)
         if isinstance(problem, TimeoutError):
             text = f"it did not answer in {self._start_timeout:g} seconds"
         elif isinstance(problem, FileNotFoundError):
@@ -322,7 +322,7 @@ class Server:
                 validate_server_result("tools/list", version, {**result, "tools": [tool]})
             except ValidationError as error:
                 name = tool.get("name") if isinstance(tool, dict) else None
-                self._left_out[str(name)] = _problem(error)
+                self._left_out[str(name)] = _describe_error(error)
             else:
                 well_formed.append(tool)
 
@@ -345,7 +345,7 @@ class Server:
                 tool = self._make_tool(listed)
                 _check_name(tool.name, made)
             except Exception as error:  # a schema may hold anything
-                self._left_out[listed.name] = _problem(error)
+                self._left_out[listed.name] = _describe_error(error)
             else:
                 made[tool.name] = tool
                 tools[listed.name] = tool
@@ -398,7 +398,7 @@ class Server:
             session = self._client.session
             result = await session.send_request(request, RESULT, progress_callback=on_progress)
         except Exception as error:
-            text = self._link.ended if self._is_closed_by(error) else _problem(error)
+            text = self._link.ended if self._is_closed_by(error) else _describe_error(error)
             problem = self._line(text)
             if not attempt.reached:
                 raise NothingDone(f"nothing was sent: {problem}") from None
@@ -465,16 +465,16 @@ def _variables_of(address: Any) -> dict[str, str]:
     return {}
 
 
-def _shown_name(address: Any, words: list[str]) -> str:
+def _find_shown_name(address: Any, words: list[str]) -> str:
     """What may be shown of an address: of a command the program, of a URL its host."""
     if words:
         return PurePath(words[0]).name
     if isinstance(address, str):
-        return shown_address(address)
+        return mask_address(address)
     return str(getattr(address, "name", type(address).__name__))
 
 
-def _checked_options(declared: Mapping[str, ToolOptions]) -> Mapping[str, ToolOptions]:
+def _check_options(declared: Mapping[str, ToolOptions]) -> Mapping[str, ToolOptions]:
     known = ToolOptions.__annotations__
     for name, options in declared.items():
         unknown = ", ".join(options.keys() - known.keys())
@@ -498,7 +498,7 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _problem(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """What is wrong, on one line."""
     error = _first(error)
     if isinstance(error, ValidationError):
@@ -530,7 +530,7 @@ def _schema_of(tool: wire.Tool) -> Json:
     # Servers build schemas from maps, and some maps have no order.
     ordered = json.loads(canonical(tool.input_schema))
     try:
-        schema = transformed(ordered, tidy, recursive={})
+        schema = transform_schema(ordered, tidy, recursive={})
         Draft202012Validator.check_schema(schema)
         if REFERENCE.search(canonical(schema)):  # the validator would look it up on the network
             raise LookupError

@@ -35,7 +35,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp.types import INTERNAL_ERROR, jsonrpc_message_adapter
 
-from ..providers.transport import client_arguments
+from ..providers.transport import make_client_arguments
 from ..text import shorten
 
 LARGEST_MESSAGE = 10 * 2**20  # bytes
@@ -75,7 +75,7 @@ class Link:
 
 
 @asynccontextmanager
-async def screened(
+async def screen_messages(
     transport: AbstractAsyncContextManager[Any], screen: Callable[[Item], None], link: Link
 ) -> AsyncGenerator[Streams]:
     """A transport, each message of which goes through `screen` first. That may change it."""
@@ -155,7 +155,7 @@ async def run_command(
         finally:
             with anyio.CancelScope(shield=True):
                 from_server.close()  # so the reader reads to the end: a full pipe blocks a command
-                await _stop(process)
+                await _stop_process(process)
                 with anyio.move_on_after(PATIENCE / 4):
                     await log_is_read.wait()
             tasks.cancel_scope.cancel()
@@ -219,7 +219,7 @@ async def _note_exit(process: _Process, link: Link) -> None:
     if link.ended:
         return
     link.end("it closed its output")
-    if not await _exits(process):
+    if not await _has_exited(process):
         return
     code = process.returncode or 0
     link.ended = f"it was killed by signal {-code}" if code < 0 else f"it exited with code {code}"
@@ -231,18 +231,18 @@ def _abandon(process: _Process, link: Link, reason: str) -> None:
     _kill(process)
 
 
-async def _stop(process: _Process) -> None:
+async def _stop_process(process: _Process) -> None:
     """End a command, and what it started (rule 4)."""
     assert process.stdin
     process.stdin.close()
-    if not await _exits(process):
+    if not await _has_exited(process):
         _terminate(process)
-        await _exits(process)
+        await _has_exited(process)
     _kill(process)
-    await _exits(process)
+    await _has_exited(process)
 
 
-async def _exits(process: _Process) -> bool:
+async def _has_exited(process: _Process) -> bool:
     """Does it exit within PATIENCE seconds?"""
     with anyio.move_on_after(PATIENCE):
         await process.exited.wait()
@@ -282,7 +282,7 @@ ATTEMPT: ContextVar[Attempt | None] = ContextVar("ATTEMPT", default=None)
 @asynccontextmanager
 async def connect_http(url: str, headers: Mapping[str, str]) -> AsyncGenerator[Any]:
     """The SDK's transport for HTTP, over a client that keeps rules 1 and 3."""
-    known = client_arguments(httpx2, url)
+    known = make_client_arguments(httpx2, url)
     client = _Client(
         # A short message may unpack to a huge one, so nothing is packed.
         headers={**headers, "accept-encoding": "identity"},
@@ -319,10 +319,10 @@ class _Client(httpx2.AsyncClient):
         response.stream = _Bounded(response.stream)
         if response.status_code < 400 or response.status_code == 404:  # 404 has a meaning in MCP
             return response
-        return await _explained(response)
+        return await _explain_response(response)
 
 
-async def _explained(response: httpx2.Response) -> httpx2.Response:
+async def _explain_response(response: httpx2.Response) -> httpx2.Response:
     """A response with an error of JSON-RPC. (Of any other, the SDK does not say which it was.)"""
     with suppress(ValueError, httpx2.StreamError):
         body = json.loads(await response.aread())

@@ -79,7 +79,7 @@ class Spans(AbstractContextManager["Spans", None]):
             case Checked():
                 self._record(f"check {event.name}", _check(event))
             case Outcome():
-                _end(self._agent, _outcome(event))
+                _end(self._agent, _outcome_attributes(event))
                 self._agent = INVALID_SPAN
 
     def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
@@ -130,7 +130,7 @@ def _end(span: Span, attributes: Json, at: int | None = None) -> None:
     span.end(at)
 
 
-def _outcome(outcome: Outcome) -> Json:
+def _outcome_attributes(outcome: Outcome) -> Json:
     attributes: Json = {
         "think_agent.exit": outcome.exit,
         "think_agent.actions": len(outcome.actions),

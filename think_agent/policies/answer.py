@@ -26,7 +26,7 @@ from ..history import OpenCall
 from ..loop import CallModel, Done, Step
 from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
 from ..outcome import Outcome
-from ..schema import problems, reduced, remove_null
+from ..schema import problems, reduce_schema, remove_null
 from ..text import json_text, remove_fence, shorten
 from ..tools import ModelMistake
 from ..turn import Turn
@@ -98,7 +98,7 @@ class TypedAnswer:
                 fields: Any = {WRAPPED: (kind, ...)}
                 self._adapter = pydantic.TypeAdapter(pydantic.create_model("Answer", **fields))
                 schema = self._adapter.json_schema()
-            self.schema = reduced(schema, strict=True)
+            self.schema = reduce_schema(schema, strict=True)
             self.has_sources = f'"format": "{SOURCE}"' in json_text(schema)
         except Exception as error:  # pydantic raises many kinds of errors
             why = shorten(str(error))
@@ -114,14 +114,14 @@ class TypedAnswer:
         except ValueError:
             raise ModelMistake("it is not JSON alone") from None
         if not self._is_wrapped:
-            return self._validated(value, sources)
+            return self._validate(value, sources)
 
         has_wrapper = isinstance(value, dict) and value.keys() == {WRAPPED}
         if not has_wrapper:
             value = {WRAPPED: value}
-        return getattr(self._validated(value, sources), WRAPPED)
+        return getattr(self._validate(value, sources), WRAPPED)
 
-    def _validated(self, value: Any, sources: Mapping[str, bool] | None) -> Any:
+    def _validate(self, value: Any, sources: Mapping[str, bool] | None) -> Any:
         try:
             return self._adapter.validate_json(json_text(value), context=sources)
         except pydantic.ValidationError as error:
@@ -131,7 +131,7 @@ class TypedAnswer:
                 if remove_null(value, item["loc"]):
                     has_changed = True
             if has_changed:
-                return self._validated(value, sources)
+                return self._validate(value, sources)
             raise ModelMistake(problems(error)) from error
         except Exception as error:  # from a validator in the type itself
             raise ModelMistake(f"{type(error).__name__}: {shorten(str(error))}") from error
@@ -172,7 +172,7 @@ class TypedAnswer:
         except ModelMistake:  # the turn ended unmet, or was resumed with another type
             return None
 
-    def numbered(self, message: Message, turn: Turn) -> Message:
+    def add_number(self, message: Message, turn: Turn) -> Message:
         """A message as it is recorded: the result of a tool gets its number (rule 5)."""
         if not self.has_sources or not isinstance(message, ToolResult):
             return message

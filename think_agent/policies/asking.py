@@ -179,7 +179,7 @@ def _ask_as_recorded(step: Step, turn: Turn, paused: Paused, tools: Mapping[str,
     return question
 
 
-def declined(step: Step, turn: Turn) -> Step:
+def end_if_declined(step: Step, turn: Turn) -> Step:
     """The policy: if a person quits, or does not want to go on, the run ends."""
     stop = turn.read(Decisions).stop
     if stop is None:

@@ -62,7 +62,7 @@ def done_when(names: Sequence[str]) -> Policy:
     def check_what_is_said(step: Step, turn: Turn) -> Step:
         if not _says_done(step, turn):
             return step
-        due = unchecked(names, turn)
+        due = find_unchecked(names, turn)
         if due:
             return Check(due)
         if not turn.read(Checks).missing:
@@ -88,7 +88,7 @@ def check_at_limit(names: Sequence[str]) -> Policy:
             return step
         if step.say.kind not in ("limit", "budget"):
             return step
-        due = unchecked(names, turn)
+        due = find_unchecked(names, turn)
         if due:
             return Check(due)
         return step
@@ -111,7 +111,7 @@ def _may_ask(turn: Turn) -> bool:
     return turn.asked["check"] < MOST_QUESTIONS
 
 
-def unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
+def find_unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
     """The checks that have not run since the last action."""
     return tuple(name for name in names if name not in turn.read(Checks).latest)
 

@@ -17,8 +17,8 @@ from typing import Literal, get_args
 
 from ..loop import AskHuman, CallModel, CallTool, Check, Done, Refuse, Step, is_action
 from ..messages import THINK_NAME, Usage, User
-from ..outcome import report
-from ..think import should_continue
+from ..outcome import report_actions
+from ..think import read_signal
 from ..turn import Turn
 
 Kind = Literal["limit", "budget"]
@@ -111,7 +111,7 @@ class Limits:
             return self
         return self.tighten(turn.request.limits)
 
-    def reached(self, turn: Turn) -> tuple[Kind, str] | None:
+    def find_reached(self, turn: Turn) -> tuple[Kind, str] | None:
         """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
         if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
             return "limit", f"model calls ({self.model_calls})"
@@ -141,7 +141,7 @@ class Limits:
             case CallModel():
                 return limits._bound_reply(step, turn)
             case Check():
-                return replace(step, at_limit=limits.reached(turn) is not None)
+                return replace(step, at_limit=limits.find_reached(turn) is not None)
             case CallTool(call) if call.name == THINK_NAME:
                 return self._hurry(step, turn)
         return step
@@ -191,7 +191,7 @@ class Limits:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
             case CallModel():
                 return limits._close(step, turn)
-            case AskHuman(call=None) if turn.limit or limits.reached(turn):  # no "go on?" then
+            case AskHuman(call=None) if turn.limit or limits.find_reached(turn):  # no "go on?" then
                 return limits._close(CallModel(), turn)
         return step
 
@@ -199,10 +199,10 @@ class Limits:
         if turn.limit:  # rule 2: after its reply, nothing is asked any more
             if isinstance(turn.last, User):
                 return CallModel("none")
-            return Done(turn.limit, turn.last_words or report(turn))
+            return Done(turn.limit, turn.last_words or report_actions(turn))
         if len(turn.replies) >= self.model_calls:
             return _end_without_call(step, turn)
-        reached = self.reached(turn)
+        reached = self.find_reached(turn)
         if reached is None or _is_closing(step, turn):
             return step
 
@@ -214,7 +214,7 @@ class Limits:
     def _closing_question(self, limit: str, turn: Turn) -> str:
         lines = [
             f"The limit of {limit} for this request is reached; no tool can be called any more.",
-            f"What was done:\n{report(turn) or 'nothing yet'}",
+            f"What was done:\n{report_actions(turn) or 'nothing yet'}",
         ]
         missing = self.describe_missing(turn) if self.describe_missing else ""
         if missing:
@@ -225,7 +225,7 @@ class Limits:
     def _hurry(self, step: CallTool, turn: Turn) -> CallTool:
         """After many replies in a row that only think, the model is told to act or to finish."""
         in_a_row = turn.thoughts_in_a_row
-        if in_a_row < self.thoughts or should_continue(step.call) in (False, "cannot"):
+        if in_a_row < self.thoughts or read_signal(step.call) in (False, "cannot"):
             return step
         told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
         return replace(step, remark=told)
@@ -236,7 +236,7 @@ class Limits:
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
-        answer = step.answer or report(turn)
+        answer = step.answer or report_actions(turn)
         if turn.limit:
             return Done(turn.limit, answer)
         if step.exit == "truncated" and turn.tokens >= self.of_turn(turn).tokens:
@@ -276,4 +276,4 @@ def _end_without_call(step: CallModel, turn: Turn) -> Step:
     answer = ""
     if turn.is_closing_reply:
         answer = turn.last_words
-    return Done("limit", answer or report(turn))
+    return Done("limit", answer or report_actions(turn))

@@ -17,7 +17,7 @@ from ..checking import read_limit
 from ..history import OpenCall
 from ..loop import AskHuman, CallModel, Done, Policy, Refuse, Step, is_action, is_free
 from ..messages import THINK_NAME, Assistant, Message, ToolResult, User, Verdict
-from ..outcome import report
+from ..outcome import report_actions
 from ..turn import Turn
 
 FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
@@ -91,7 +91,7 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
             return step
         lines = [f"{misses.in_a_row} replies in a row brought nothing."]
         if turn.actions:
-            lines.append(report(turn))
+            lines.append(report_actions(turn))
         if misses.code in HELP:
             lines.append(HELP[misses.code])
         tried = "\n".join(lines)
@@ -111,7 +111,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
     if is_action(step):
         return Refuse(step.call, "failed", "not run: a call before it failed.")
     if isinstance(step, CallModel):
-        return Done("gave_up", f"I gave up at the first error:\n{report(turn)}")
+        return Done("gave_up", f"I gave up at the first error:\n{report_actions(turn)}")
     return step
 
 

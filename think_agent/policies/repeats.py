@@ -16,7 +16,7 @@ from ..checking import read_limit
 from ..history import OpenCall
 from ..loop import Done, Policy, Step, is_free
 from ..messages import THINK_NAME, Message, ToolCall, ToolResult, User
-from ..outcome import report
+from ..outcome import report_actions
 from ..text import canonical
 from ..think import as_run
 from ..tools import Tool
@@ -89,7 +89,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
         if pointed_out is not None:
             if times == pointed_out:
                 return step
-            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report(turn)}")
+            return Done("gave_up", f"I gave up: I kept repeating myself.\n{report_actions(turn)}")
         if step.say or isinstance(turn.last, User):  # a question never overwrites a question
             return step
         told = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..history import OpenCall
 from ..loop import CallTool, Policy, Refuse, Step, is_action
 from ..messages import Assistant, Message, ToolResult
-from ..tools import Tool, digest
+from ..tools import Tool, digest_call
 from ..turn import Turn
 
 
@@ -40,7 +40,7 @@ def twice(tools: Mapping[str, Tool]) -> Policy:
         if not succeeded or not is_action(step) or step.fitted is None:
             return step
         tool = tools[step.call.name]
-        if tool.may_repeat or tool.repeats or digest(tool, step.fitted) not in succeeded:
+        if tool.may_repeat or tool.repeats or digest_call(tool, step.fitted) not in succeeded:
             return step
         return _refuse(step, tool)
 

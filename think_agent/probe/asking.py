@@ -16,10 +16,10 @@ from ..dialects.auto import WITH_TOOLS
 from ..errors import ModelError
 from ..messages import Assistant
 from ..model import Model
-from .report import PROMPT, QUESTIONS, Report, Row, Seen, judge, recommend
+from .report import PROMPT, QUESTIONS, ProbeReport, Row, Seen, judge, recommend
 
 
-def probe(model: Model) -> Report:
+def probe(model: Model) -> ProbeReport:
     """Ask, judge and recommend. Raises ModelError if the first question, the plain one, is not
     answered.
     """
@@ -27,7 +27,7 @@ def probe(model: Model) -> Report:
     window = getattr(model, "window", None)
     if window:
         rows.append(Row("window", "context window", "yes", window()))
-    return Report(model.name, model.model, rows, recommend(rows))
+    return ProbeReport(model.name, model.model, rows, recommend(rows))
 
 
 def observe(model: Model) -> dict[str, Seen]:
@@ -42,7 +42,7 @@ def observe(model: Model) -> dict[str, Seen]:
         if refused.get(name) == "" and form_of(question) is None:
             continue
         try:
-            seen[name] = _ask(model, name)
+            seen[name] = _ask_name(model, name)
         except ModelError as error:
             if name == "plain":
                 raise
@@ -57,7 +57,7 @@ def observe(model: Model) -> dict[str, Seen]:
 
 def _look_at_prompt(model: Model) -> Seen:
     """The prompt that the server's template renders. No token is evaluated."""
-    render = getattr(model, "rendered", None)
+    render = getattr(model, "render_prompt", None)
     if render is None:
         return Seen()
     try:
@@ -66,7 +66,7 @@ def _look_at_prompt(model: Model) -> Seen:
         return Seen(error=str(error))
 
 
-def _ask(model: Model, name: str) -> Seen:
+def _ask_name(model: Model, name: str) -> Seen:
     if name != "stream":
         return Seen(model.complete(QUESTIONS[name]))
     *pieces, reply = model.stream(QUESTIONS[name])

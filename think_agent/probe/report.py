@@ -18,8 +18,8 @@ from ..dialects.auto import find_hidden
 from ..messages import Assistant, Force, ToolCall, ToolResult, User
 from ..model import Request
 from ..policies import Forcing
-from ..received import honored
-from ..schema import problems, reduced
+from ..received import is_honored
+from ..schema import problems, reduce_schema
 from ..think import THINK
 from ..tools import Tool
 
@@ -31,7 +31,7 @@ class Weather(BaseModel, extra="forbid"):
     unit: Literal["celsius", "fahrenheit"]
 
 
-SCHEMA = reduced(Weather.model_json_schema(), strict=True)
+SCHEMA = reduce_schema(Weather.model_json_schema(), strict=True)
 # It has no function: the probe reads calls and never runs one.
 WEATHER = Tool(name="weather", description="The weather in one city.", parameters=SCHEMA)
 MARKER = "HERON-42"
@@ -106,7 +106,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Report:
+class ProbeReport:
     """What a probe found out about an endpoint."""
 
     provider: str
@@ -143,7 +143,7 @@ def _find(feature: "Feature", seen: Sight) -> Finding:
         return "error", asked.error
     finding = feature.judge(asked, seen)
     choice = QUESTIONS.get(feature.question, NO_QUESTION).tool_choice
-    if not honored(choice, asked.reply):
+    if not is_honored(choice, asked.reply):
         finding = "silently ignored", _describe_calls(asked.reply)
     if finding[0] == "silently ignored" and asked.reply.stop_reason == "max_tokens":
         return "no", "the reply reached its token limit first"

@@ -30,7 +30,7 @@ KEPT_PRIVATE = re.compile(  # nobody else reads what is sent: by https, or to th
 )
 
 
-def shown_address(url: str) -> str:
+def mask_address(url: str) -> str:
     """The part of an address that may be shown: its scheme, host and port."""
     found = ADDRESS.fullmatch(url)
     if not found:
@@ -39,11 +39,11 @@ def shown_address(url: str) -> str:
     return f"{scheme or 'http://'}{host}{port}".lower()  # rule 1
 
 
-def checked_url(url: str, provider: str) -> str:
+def check_url(url: str, provider: str) -> str:
     """`url` with a scheme; plain http if it names none. Raises ConnectionFailed if it is not valid:
     each HTTP library would raise another error.
     """
-    if shown_address(url) == NOT_SHOWN:
+    if mask_address(url) == NOT_SHOWN:
         raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
     if "://" in url:
         return url
@@ -80,7 +80,7 @@ def is_silent(url: str) -> bool:
 
 def is_exposed(url: str) -> bool:
     """Could others read a key on its way to `url`: plain http, and not to this machine?"""
-    return not KEPT_PRIVATE.match(shown_address(url))
+    return not KEPT_PRIVATE.match(mask_address(url))
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:

@@ -82,7 +82,7 @@ class Anthropic(Stainless):
             return {"anthropic-beta": wire.BINDING}
         return {}
 
-    def signed_under(self, body: Json) -> str:
+    def digest_signed(self, body: Json) -> str:
         return wire.digest_signed(body)
 
     def learn(self) -> Levels:  # rule 1
@@ -92,9 +92,9 @@ class Anthropic(Stainless):
         try:
             capabilities = self.client.get(path, cast_to=object)["capabilities"]
             types = capabilities["thinking"]["types"]
-            ways_off = _supported(types, "disabled", "between_tools")
-            levels = _supported(capabilities["effort"], "low", "medium", "high")
-            if not _supported(types, "adaptive"):
+            ways_off = _find_supported(types, "disabled", "between_tools")
+            levels = _find_supported(capabilities["effort"], "low", "medium", "high")
+            if not _find_supported(types, "adaptive"):
                 levels = []
         except Exception as error:
             self.translate(error)  # raises a bug
@@ -132,6 +132,6 @@ def _name_event(event: ServerSentEvent) -> ServerSentEvent:
     return ServerSentEvent(event=str(data.get("type")), data=event.data)
 
 
-def _supported(capabilities: Json, *names: Any) -> list[Any]:
+def _find_supported(capabilities: Json, *names: Any) -> list[Any]:
     """Those of `names` that the model can do."""
     return [name for name in names if capabilities[name]["supported"]]

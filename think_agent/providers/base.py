@@ -33,14 +33,14 @@ from ..model import Model, Request
 from ..text import shorten
 from ..wire.incoming import ErrorAnswer
 from ..wire.settings import Settings
-from .address import NOT_NEEDED, checked_url, find_key, is_left_out, secrets_in, shown_address
+from .address import NOT_NEEDED, check_url, find_key, is_left_out, mask_address, secrets_in
 from .complaints import describe_damage, read_complaint
 from .errors import RIGHT_KIND, classify, read_wait
 from .pace import Pace
 from .reasoning import ALL, Levels, check_level
-from .refusals import Lesson, ask_in_words, change_options, leave_out
+from .refusals import Lesson, ask_in_words, change_options, leave_fields_out
 from .successors import describe_end
-from .transport import Trip, client_arguments, current_trip, keep_until_closed
+from .transport import Trip, find_trip, keep_until_closed, make_client_arguments
 
 AT_ONCE = 16  # requests on one async client
 PAGE = "the server sent an HTML page instead of JSON"
@@ -89,7 +89,7 @@ class Endpoint(Model):
         self.left_out: set[str] = set()
         base_url = base_url or os.getenv(self.url_variable)
         self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
-        self.url = checked_url(base_url or self.usual_url, self.name)
+        self.url = check_url(base_url or self.usual_url, self.name)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         if self.key == NOT_NEEDED and not self.is_local:
@@ -108,7 +108,7 @@ class Endpoint(Model):
     @cached_property
     def client(self) -> Any:
         """The SDK's client, made when it is needed."""
-        client = self._connected()
+        client = self._connect_or_fail()
         finalize(self, client.close)
         return client
 
@@ -122,7 +122,7 @@ class Endpoint(Model):
         """
         free = self._async_clients.setdefault(asyncio.get_running_loop(), [])
         if not free:
-            life = keep_until_closed(self._connected(is_async=True))
+            life = keep_until_closed(self._connect_or_fail(is_async=True))
             free += [(await anext(life), life)] * AT_ONCE
         place = free.pop()
         with trip:
@@ -133,10 +133,10 @@ class Endpoint(Model):
                 if trip.response:
                     await trip.response.aclose()
 
-    def _connected(self, *, is_async: bool = False) -> Any:
+    def _connect_or_fail(self, *, is_async: bool = False) -> Any:
         """`connect`. By now only the proxy that the environment names can be wrong."""
         try:
-            arguments = client_arguments(self.http, self.url)
+            arguments = make_client_arguments(self.http, self.url)
             return self.connect(arguments, is_async=is_async)
         except (ImportError, ValueError, self.http.InvalidURL):
             pass  # it may quote a password, so it is not the context of ours
@@ -166,7 +166,7 @@ class Endpoint(Model):
         if stream:
             body |= self.wire.STREAMED
         if left_out:
-            body = leave_out(body, left_out)
+            body = leave_fields_out(body, left_out)
         return body
 
     def check(self) -> None:
@@ -189,7 +189,7 @@ class Endpoint(Model):
         """The schema that the reply has to have in place of a tool choice (`wire/forms.py`)."""
         return None
 
-    def rendered(self, request: Request) -> str | None:
+    def render_prompt(self, request: Request) -> str | None:
         """The prompt that the model would see. None if the server does not tell."""
         return None
 
@@ -201,7 +201,7 @@ class Endpoint(Model):
         self.left_out |= lesson.left_out
         return new
 
-    def signed_under(self, body: Json) -> str:
+    def digest_signed(self, body: Json) -> str:
         """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
         return ""
 
@@ -216,7 +216,7 @@ class Endpoint(Model):
         network: then it is a bug. After a response has come, any error means that it cannot be
         read. A provider adds the errors of its SDK that say more than the response.
         """
-        where = shown_address(self.url)
+        where = mask_address(self.url)
         match error:
             case ModelError():  # already one of ours
                 return error
@@ -234,7 +234,7 @@ class Endpoint(Model):
                 return ConnectionFailed(f"{self.name}: {broken}; ask again", retryable=True)
             case ErrorAnswer(args=[answer]):
                 return self.make_error(answer)
-        response = current_trip().response
+        response = find_trip().response
         if response is None:
             raise error
         if not response.is_success:
@@ -243,7 +243,7 @@ class Endpoint(Model):
 
     def make_damage_error(self, error: BaseException | None = None) -> BadResponse:
         """The error for an HTTP 200 that holds no reply; `error` came up when it was read."""
-        if current_trip().is_page:
+        if find_trip().is_page:
             return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
         return BadResponse(
             f"{self.name}: what the server sent is not a reply ({describe_damage(error)}); "
@@ -252,7 +252,7 @@ class Endpoint(Model):
 
     def make_error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
-        trip = current_trip()
+        trip = find_trip()
         complaint = read_complaint(answer)
         if trip.is_page:
             complaint = complaint._replace(message=PAGE)
@@ -291,7 +291,7 @@ class Endpoint(Model):
         """
         raise NotImplementedError
 
-    def decoded(self, answer: Any) -> Any:
+    def decode(self, answer: Any) -> Any:
         """The JSON of a response or of an event, if the SDK returns something else."""
         return answer
 

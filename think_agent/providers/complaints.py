@@ -85,7 +85,7 @@ def describe_damage(error: BaseException | None) -> str:
 
 def _read_object(error: dict[str, Any]) -> Complaint:
     named = error.get("error")
-    found = Complaint(kind=_text(error.get("type")), code=_find_code(error))
+    found = Complaint(kind=_show_code(error.get("type")), code=_find_code(error))
     if isinstance(error.get("status"), str):
         found = _fill(found, Complaint(kind=error["status"]))
 
@@ -112,7 +112,7 @@ def _name_field(found: Complaint, error: dict[str, Any]) -> Complaint:
     place = error.get("loc")
     if isinstance(place, Sequence) and not isinstance(place, str):  # FastAPI
         message = f"{'.'.join(str(part) for part in place)}: {message}"
-    field = _text(error.get("param"))
+    field = _show_code(error.get("param"))
     if field and field not in message:
         message += f" ({field})"
 
@@ -122,23 +122,23 @@ def _name_field(found: Complaint, error: dict[str, Any]) -> Complaint:
         if behind.message and behind.message not in message:
             message += f" ({behind.message})"
         found = _fill(found, behind._replace(message=""))
-        found = _fill(found, Complaint(kind=_text(metadata.get("error_type"))))
+        found = _fill(found, Complaint(kind=_show_code(metadata.get("error_type"))))
     return found._replace(message=message)
 
 
 def _find_code(error: dict[str, Any]) -> str:
     details = error.get("details")
     if isinstance(details, dict) and details.get("error_code"):  # Anthropic: says more than `type`
-        return _text(details["error_code"])
+        return _show_code(details["error_code"])
     for key in CODE_KEYS:
         code = error.get(key)
         is_words = key == "status" and isinstance(code, str)  # Google's kind
         if code and not is_words:
-            return _text(code)
+            return _show_code(code)
     return ""
 
 
-def _text(value: Any) -> str:
+def _show_code(value: Any) -> str:
     """A type or a code as text. Some gateways write `"None"` for none."""
     if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "None":
         return str(value)

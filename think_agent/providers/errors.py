@@ -185,7 +185,7 @@ def classify(complaint: Complaint, provider: str, status: int) -> tuple[ErrorPat
         return _look_up(complaint, provider, known), known
     for meaning in WORDINGS:
         for status in WORDED:
-            if meaning.fits(_line(complaint, provider, status)):
+            if meaning.fits(_write_line(complaint, provider, status)):
                 return meaning, status
     return _look_up(complaint, provider, 500), 500
 
@@ -228,14 +228,14 @@ def read_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def _look_up(complaint: Complaint, provider: str, status: int) -> ErrorPattern:
-    line = _line(complaint, provider, status)
+    line = _write_line(complaint, provider, status)
     for meaning in (*WORDINGS, *STATUSES):  # the last one fits any line
         if meaning.fits(line):
             break
     return meaning
 
 
-def _line(complaint: Complaint, provider: str, status: int) -> str:
+def _write_line(complaint: Complaint, provider: str, status: int) -> str:
     said = [part for part in (complaint.kind, complaint.code, complaint.message) if part]
     return f"{status} {provider}: {' '.join(said)}"
 

@@ -75,7 +75,7 @@ class Gemini(Provider):
             return client.stream(f"{path}:streamGenerateContent?alt=sse", body)
         return client.request("post", f"{path}:generateContent", body)
 
-    def decoded(self, answer: Any) -> Any:
+    def decode(self, answer: Any) -> Any:
         if isinstance(answer, types.HttpResponse):  # of `request`
             return json.loads(answer.body or "")
         return answer

@@ -162,7 +162,7 @@ class Ollama(Provider):
         """How long the context window of a request is, and why. Raises a ModelError if the server
         does not answer.
         """
-        self.installed()  # `learn` says nothing if there is no server
+        self.list_installed()  # `learn` says nothing if there is no server
         super().check()
         return self._window
 
@@ -189,7 +189,7 @@ class Ollama(Provider):
             raise self.make_error(f"model {self.model!r} does not support tools")
         super().check()
 
-    def installed(self) -> list[str]:
+    def list_installed(self) -> list[str]:
         """The names of the models on the server, the latest first."""
         return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
@@ -198,7 +198,7 @@ class Ollama(Provider):
         cloud are left out.
         """
         names = []
-        for name in sorted(self.installed(), key=lambda name: name != self.model):
+        for name in sorted(self.list_installed(), key=lambda name: name != self.model):
             if not name.endswith("cloud") and self.calls_tools(name):
                 names.append(name)
         return names
@@ -229,7 +229,7 @@ class Ollama(Provider):
             return None  # without the tools, nothing can be called
         return form_of(request)
 
-    def rendered(self, request: Request) -> str | None:
+    def render_prompt(self, request: Request) -> str | None:
         """The prompt as the chat template renders it. No token is evaluated."""
         trip = Trip(request.deadline)
         self._learn_once(trip)  # the window: another one would load the model anew

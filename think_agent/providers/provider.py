@@ -32,7 +32,7 @@ from ..wire.outgoing import relax
 from .base import Endpoint
 from .complaints import is_complaint
 from .errors import RIGHT_KIND, UnreadCall
-from .refusals import Lesson, describe, find_refused, find_refused_choices, find_remedy
+from .refusals import Lesson, describe_left_out, find_refused, find_refused_choices, find_remedy
 from .transport import TRIP, Trip
 
 LONGEST_WAIT = 30.0  # seconds
@@ -61,7 +61,7 @@ class Provider(Endpoint):
         exchange = Exchange(self, request, is_shown=in_pieces)
         self._learn_once(exchange.trip, request)
         while exchange.outcome is None:
-            with exchange.reserved() as notices:
+            with exchange.reserve() as notices:
                 yield from notices
                 if exchange.wait > 0:  # to sleep for no time costs time, too
                     time.sleep(exchange.wait)
@@ -69,10 +69,10 @@ class Provider(Endpoint):
                 try:
                     answer = self.post(self.client, exchange.prepare(), stream=exchange.streams)
                     if not exchange.streams:
-                        exchange.finish(self.decoded(answer))
+                        exchange.finish(self.decode(answer))
                         continue
                     for event in answer:
-                        yield from exchange.feed(self.decoded(event))
+                        yield from exchange.feed(self.decode(event))
                         if exchange.fold.ended:
                             break
                     exchange.finish_stream()
@@ -85,7 +85,7 @@ class Provider(Endpoint):
         if self._has_questions(request):
             await asyncio.to_thread(self._learn_once, exchange.trip, request)
         while exchange.outcome is None:
-            with exchange.reserved() as notices:
+            with exchange.reserve() as notices:
                 for notice in notices:
                     yield notice
                 if exchange.wait > 0:
@@ -95,10 +95,10 @@ class Provider(Endpoint):
                     body = exchange.prepare()
                     answer = await self.post(client, body, stream=exchange.streams)
                     if not exchange.streams:
-                        exchange.finish(self.decoded(answer))
+                        exchange.finish(self.decode(answer))
                         continue
                     async for event in answer:
-                        for delta in exchange.feed(self.decoded(event)):
+                        for delta in exchange.feed(self.decode(event)):
                             yield delta
                         if exchange.fold.ended:
                             break
@@ -130,7 +130,7 @@ class Exchange:
         self._answer: Json = {}  # the whole response of this try
 
     @contextmanager
-    def reserved(self) -> Iterator[list[Notice]]:
+    def reserve(self) -> Iterator[list[Notice]]:
         """A place in the pace. In the block, the caller shows these notices and waits for `wait`
         seconds: until the place, but not longer than the deadline allows. The place is given back
         if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
@@ -234,7 +234,7 @@ class Exchange:
         """What came in spite of `problem`, if the run can go on from it."""
         if isinstance(problem, UnreadCall):
             mistake = problem.complaint
-            return self._malformed(_unfinished(self._so_far(), mistake), mistake)
+            return self._mark_malformed(_cut_short(self._so_far(), mistake), mistake)
 
         is_silent = isinstance(problem, TimedOut)
         cause = str(problem)
@@ -245,7 +245,7 @@ class Exchange:
         reply = self._so_far()
         if is_silent and reply.stop_reason != "incomplete":
             return reply  # all of it had come
-        return _unfinished(reply, cause)
+        return _cut_short(reply, cause)
 
     def _can_adapt(self, problem: ModelError) -> bool:
         """Can what was refused be sent at once in another way? The provider remembers it."""
@@ -277,7 +277,7 @@ class Exchange:
     def _keep_lesson(self, reply: Assistant) -> Assistant:
         """This way of asking worked, so it is kept. `reply` says what is new (rule 1)."""
         for name in sorted(self.provider.keep(self._lesson)):
-            reply = with_notice(reply, describe(self.provider.name, name))
+            reply = with_notice(reply, describe_left_out(self.provider.name, name))
         self._lesson = Lesson()
         return reply
 
@@ -322,13 +322,13 @@ class Exchange:
             if is_complaint(response):
                 raise ErrorAnswer(response) from damage
             raise
-        enforced = self._enforced()
+        enforced = self._find_enforcer()
         if self._form is not None:
             reply = read_form(reply, self.request, self._form)
             enforced = reply.enforced
         signed_under = ""
         if reply.signed:
-            signed_under = provider.signed_under(self._body)
+            signed_under = provider.digest_signed(self._body)
         reply = provider.remark(reply, response, self._body)
         reply = validate_reply(
             reply,
@@ -340,10 +340,10 @@ class Exchange:
             cause=provider.quote(reply.cause),
         )
         if reply.stop_reason == "malformed":
-            reply = self._malformed(reply, reply.mistake)
+            reply = self._mark_malformed(reply, reply.mistake)
         elif reply.stop_reason == "incomplete":
-            reply = _unfinished(reply, reply.cause)
-        return self._counted(reply)
+            reply = _cut_short(reply, reply.cause)
+        return self._estimate_usage(reply)
 
     def _so_far(self) -> Assistant:
         """What has come so far, as a reply."""
@@ -353,9 +353,9 @@ class Exchange:
             nothing = Assistant(
                 model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
             )
-            return self._counted(nothing)
+            return self._estimate_usage(nothing)
 
-    def _malformed(self, reply: Assistant, mistake: str) -> Assistant:
+    def _mark_malformed(self, reply: Assistant, mistake: str) -> Assistant:
         """`reply` with a message to the model about its `mistake`. If it could call no tool, there
         is nothing to call again: then a part of a text stays an unfinished reply, and a whole text
         is the answer.
@@ -374,7 +374,7 @@ class Exchange:
             reply, tool_calls=calls, stop_reason="end_turn", cause="", mistake="", notice=notice
         )
 
-    def _counted(self, reply: Assistant) -> Assistant:
+    def _estimate_usage(self, reply: Assistant) -> Assistant:
         """`reply` with an estimate of its tokens, if the server has not counted them."""
         usage = reply.usage
         # Rule 6. Of an unfinished reply the server may have counted only the first piece.
@@ -389,7 +389,7 @@ class Exchange:
         usage = replace(usage, input_tokens=sent, output_tokens=came, estimated=True)
         return replace(reply, usage=usage)
 
-    def _enforced(self) -> Enforced:
+    def _find_enforcer(self) -> Enforced:
         """How the tool choice was enforced."""
         if self.request.tool_choice == "auto":
             return None
@@ -398,6 +398,6 @@ class Exchange:
         return "tool_choice"
 
 
-def _unfinished(reply: Assistant, cause: str) -> Assistant:
+def _cut_short(reply: Assistant, cause: str) -> Assistant:
     """`reply` as an unfinished one, without its native form, which may hold half a block."""
     return replace(reply, native=None, signed=False, stop_reason="incomplete", cause=cause)

@@ -111,7 +111,7 @@ def find_refused(complaint: str, body: Json) -> list[str]:
     return found
 
 
-def describe(provider: str, name: str) -> str:
+def describe_left_out(provider: str, name: str) -> str:
     """What a watcher should know about a field that is left out."""
     name = name.partition(":")[0]
     instead = "it is not sent back"
@@ -139,7 +139,7 @@ def change_options(options: Json, left_out: Iterable[str]) -> Json:
     return changed
 
 
-def leave_out(body: Json, left_out: Iterable[str]) -> Json:
+def leave_fields_out(body: Json, left_out: Iterable[str]) -> Json:
     """`body` without these fields, as far as no option of `to_wire` leaves them out."""
     names = set(left_out)
     changed = {key: value for key, value in body.items() if key not in names}
@@ -196,14 +196,14 @@ def find_echo(body: Json) -> set[str]:
     such as `reasoning_content`, and types of parts, such as `thinking`.
     """
     names: set[str] = set()
-    for part in _own_parts(body):
+    for part in _find_own_parts(body):
         names |= part.keys() - ESSENTIAL
         if part.get("type") in REASONING:
             names.add(part["type"])
     return names
 
 
-def _own_parts(body: Json) -> Iterator[Json]:
+def _find_own_parts(body: Json) -> Iterator[Json]:
     for key in OWN:
         for message in body.get(key, ()):
             if _is_own(message):

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import BadResponse, TimedOut
 from ..messages import Json
-from .address import is_exposed, shown_address
+from .address import is_exposed, mask_address
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
 BEGINNING = 80  # bytes of an answer that tell of which kind it is
@@ -86,7 +86,7 @@ class Trip:
 TRIP: ContextVar[Trip | None] = ContextVar("TRIP", default=None)
 
 
-def current_trip() -> Trip:
+def find_trip() -> Trip:
     """The trip of this context; a new one if there is none."""
     trip = TRIP.get()
     if trip is None:
@@ -108,26 +108,26 @@ def certificates(http: ModuleType) -> Any:
     return http.create_ssl_context()
 
 
-def client_arguments(http: ModuleType, url: str) -> Json:
+def make_client_arguments(http: ModuleType, url: str) -> Json:
     """The arguments that make a client of `http` (httpx or httpx2) keep these rules at `url`."""
 
     def outgoing(request: Any) -> NoAwait:
-        left = current_trip().check()  # rule 1
+        left = find_trip().check()  # rule 1
         timeouts = request.extensions["timeout"]
         for step, timeout in timeouts.items():
             timeouts[step] = min(timeout, left)
         return NoAwait()
 
     def incoming(response: Any) -> NoAwait:
-        trip = current_trip()
+        trip = find_trip()
         trip.response = response
         trip.first = b""
-        response.stream = _bounded_stream(http)(response.stream, trip)
+        response.stream = _make_bounded_stream(http)(response.stream, trip)
         return NoAwait()
 
     mounts = {}
     if not is_exposed(url) and url.startswith("http:"):
-        mounts = {shown_address(url): None}  # a company's proxy cannot reach this machine
+        mounts = {mask_address(url): None}  # a company's proxy cannot reach this machine
     return {
         "follow_redirects": False,  # rule 2
         "event_hooks": {"request": [outgoing], "response": [incoming]},
@@ -137,7 +137,7 @@ def client_arguments(http: ModuleType, url: str) -> Json:
 
 
 @cache
-def _bounded_stream(http: ModuleType) -> Any:
+def _make_bounded_stream(http: ModuleType) -> Any:
     """A class of streams of `http` that end in time, and before they are too large."""
 
     @dataclass

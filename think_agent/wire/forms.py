@@ -42,7 +42,7 @@ def form_of(request: Request) -> Json | None:
     if request.tool_choice == Force(THINK_NAME):
         for tool in request.tools:
             if tool.name == THINK_NAME:
-                return _thought(tool.parameters, with_signal=has_acted(request.messages))
+                return _shape_thought(tool.parameters, with_signal=has_acted(request.messages))
     return None
 
 
@@ -66,7 +66,7 @@ def has_ignored(messages: Sequence[Spoken], host: str) -> bool:
     return False
 
 
-def _thought(parameters: Json, *, with_signal: bool) -> Json:
+def _shape_thought(parameters: Json, *, with_signal: bool) -> Json:
     properties = {}
     for name, part in parameters["properties"].items():
         if name == SIGNAL and not with_signal:

@@ -88,7 +88,7 @@ def to_wire(
             for tool in request.tools
         ]
         body["tools"] = [{"functionDeclarations": declared}]
-        body["toolConfig"] = drop_empty(functionCallingConfig=_choice(request, strict))
+        body["toolConfig"] = drop_empty(functionCallingConfig=_write_tool_config(request, strict))
     return drop_empty(**body)
 
 
@@ -106,7 +106,7 @@ def _reasoning(settings: Settings, model: str) -> Json:
     return wire
 
 
-def _choice(request: Request, strict: bool) -> Json:
+def _write_tool_config(request: Request, strict: bool) -> Json:
     match request.tool_choice:
         case Force(name):
             return {"mode": "ANY", "allowedFunctionNames": [name]}
@@ -158,7 +158,7 @@ def find_error(response: Json) -> Any:
     error = response.get("error")
     if error:
         return error
-    if get_or_empty(response, "candidates", list) or _blocked(response):
+    if get_or_empty(response, "candidates", list) or _find_block(response):
         return None
     return NO_CANDIDATES  # rule 4
 
@@ -179,7 +179,7 @@ def read_usage(response: Json) -> Usage:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     candidate = first_choice(get_or_empty(response, "candidates", list))
-    blocked = _blocked(response)
+    blocked = _find_block(response)
     if blocked:
         candidate = {"finishReason": "SAFETY", "finishMessage": blocked}
     content = get_or_empty(candidate, "content", dict)
@@ -202,7 +202,7 @@ def from_wire(response: Json) -> Assistant:
     return add_stop_reason(reply, reason, STOPPED, reason, mistake)
 
 
-def _blocked(response: Json) -> str:
+def _find_block(response: Json) -> str:
     """Why the prompt was blocked; empty if it wasn't."""
     feedback = get_or_empty(response, "promptFeedback", dict)
     reason = get_or_empty(feedback, "blockReason", str)

@@ -229,7 +229,7 @@ class PartialItem:
     @property
     def is_shown(self) -> bool:
         """Was all of its text streamed, maybe as another kind of text than it has now?"""
-        streamed = _join_texts(self.type, self._streamed())
+        streamed = _join_texts(self.type, self._join_streamed())
         return streamed == _join_texts(self.type, self.whole())
 
     @property
@@ -287,12 +287,12 @@ class PartialItem:
             value = self._find_field(name)
             if value and not whole.get(name):
                 whole[name] = value
-        for version in (self.done, self.end, self._streamed(), self.added):
+        for version in (self.done, self.end, self._join_streamed(), self.added):
             if _join_texts(self.type, version) not in NO_TEXT:
                 return {**whole, **_select_texts(self.type, version)}
         return whole
 
-    def _streamed(self) -> Json:
+    def _join_streamed(self) -> Json:
         """The item as its pieces say."""
         fields: dict[str, Any] = {}
         for place in sorted(self.pieces):

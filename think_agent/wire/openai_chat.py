@@ -159,11 +159,11 @@ def from_wire(response: Json) -> Assistant:
     choice = first_choice(get_or_empty(response, "choices", list))  # rule 3
     reason = choice.get("finish_reason")
     # Azure leaves out a message that it has filtered.
-    message = _plain(get_or_empty(choice, "message", dict))
+    message = _drop_empty(get_or_empty(choice, "message", dict))
     if "refusal" in message:
         reason = "content_filter"
     reply = Assistant(
-        *_texts(message),
+        *_split_texts(message),
         read_function_calls(message),
         usage=read_usage(response),
         model=get_or_empty(response, "model", str),
@@ -175,7 +175,7 @@ def from_wire(response: Json) -> Assistant:
     return add_stop_reason(reply, reason, STOPPED, message.get("refusal"))
 
 
-def _plain(message: Json) -> Json:
+def _drop_empty(message: Json) -> Json:
     """A message, or a piece of one, without empty fields."""
     plain = drop_empty(**message)  # rule 2
     if isinstance(plain.get("content"), dict):  # Cloudflare parses an answer in JSON
@@ -183,7 +183,7 @@ def _plain(message: Json) -> Json:
     return plain
 
 
-def _texts(message: Json) -> tuple[str, str]:
+def _split_texts(message: Json) -> tuple[str, str]:
     """The text and the reasoning. Mistral sends both in one list. Some servers send the reasoning
     twice, under two names.
     """
@@ -215,10 +215,10 @@ class Fold:
         self._counted = bool(chunk.get("usage")) and not choices
         self.ended = self._counted and "finish_reason" in self._choice
 
-        piece = _plain(get_or_empty(choice, "delta", dict))
+        piece = _drop_empty(get_or_empty(choice, "delta", dict))
         calls = get_or_empty(piece, "tool_calls", list)
         self._pieces.append(piece)
-        deltas = make_deltas(Assistant(*_texts(piece)))
+        deltas = make_deltas(Assistant(*_split_texts(piece)))
         for part in calls:
             deltas += self._calls.feed(part)
         return deltas

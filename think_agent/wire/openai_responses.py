@@ -104,11 +104,11 @@ def _input(request: Request, host: str) -> list[Json]:
         elif isinstance(message, User):
             items.append({"role": "user", "content": message.text})
         else:
-            items += _reply(message)
+            items += _write_items(message)
     return items
 
 
-def _reply(reply: Assistant) -> list[Json]:
+def _write_items(reply: Assistant) -> list[Json]:
     """The provider's own items, or new ones."""
     native = reply.native
     if native is None:

@@ -30,14 +30,14 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
     for kind, forms in kinds.items():
         patterns = ["".join(parts) for parts in forms]
         whole.append(f"(?P<{kind}>{'|'.join(patterns)})")
-        begun += [_begun(parts) for parts in forms]
+        begun += [_match_begun(parts) for parts in forms]
     any_whole = "|".join(whole)
     any_begun = "|".join(begun)
     flags |= re.MULTILINE
     return re.compile(any_whole, flags), re.compile(rf"(?:{any_begun})\Z|{any_whole}", flags)
 
 
-def _begun(parts: Sequence[str]) -> str:
+def _match_begun(parts: Sequence[str]) -> str:
     """A pattern for the first parts, as many as there are, but without the last one."""
     pattern = ""
     for part in reversed(parts[:-1]):
@@ -85,7 +85,7 @@ JSON = marks(
 )
 
 
-def _decoded(kind: str, raw: str) -> str:
+def _decode(kind: str, raw: str) -> str:
     """A part of a string as text."""
     if kind == "escape":
         with suppress(ValueError):  # it may not be a valid one
@@ -115,7 +115,7 @@ class JsonReader:
             if raw == '"':
                 self._in_string = not self._in_string
             elif self._in_string and self._depth <= 1:
-                text = _decoded(kind, raw)
+                text = _decode(kind, raw)
                 if self._in_key:
                     self._key += text
                 else:
