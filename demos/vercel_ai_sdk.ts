@@ -1,5 +1,5 @@
 // The pattern in the Vercel AI SDK: a no-op think tool, forced first, and a typed way out.
-// npm install ai zod      (checked with ai 7.0.173, zod 4 and TypeScript 7.0, 2026-11-29)
+// npm install ai@7 zod@4  (checked with ai 7.0.173, zod 4 and TypeScript 7.0, 2026-11-29)
 import { generateText, isStepCount, tool, type LanguageModel } from "ai";
 import { z } from "zod";
 

@@ -114,7 +114,7 @@ loop_option = Group("loop")
     cls=Flag,
     group=output_option,
     is_flag=True,
-    help="show whole results, and what each step took",
+    help="show whole results, which model call it is, and what each step took",
 )
 @output_option(
     "--explain", is_flag=True, help="say at the end which policy decided what, step by step"

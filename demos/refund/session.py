@@ -48,7 +48,7 @@ from think_agent.text import sanitize
 from .checks import checks
 from .dialects import speaking
 from .offline import LABEL, MANAGER_PRESENT, reply
-from .shop import INSTRUCTIONS, Shop, dollars
+from .shop import DESK_NAME, INSTRUCTIONS, Shop, dollars
 from .sources import Decisions, SourcesView
 from .stand_ins import STAND_INS
 
@@ -140,6 +140,7 @@ class Session:
             carry=settings["carry"],
             done_when=done_when,
             answer=answer,
+            name=DESK_NAME,
             **self.limits,
         )
 
@@ -220,7 +221,7 @@ class Session:
         model = self.agent.model
         if model.name == "offline" and not self.settings["thinker"]:
             self.view.print(f" {STAND_IN} ", "reverse")
-        self.view.print(f"refund desk · {model.name}:{model.model}", "dim")
+        self.view.print(f"{self.agent.name} · {model.name}:{model.model}", "dim")
 
     def say_what_was_before(self) -> None:
         """Say that a conversation in an existing file goes on: the user may not know that."""

@@ -32,6 +32,7 @@ from think_agent.tools import NothingDone
 HERE = Path(__file__).parent
 INSTRUCTIONS = HERE / "policy.md"
 ORDERS = HERE / "orders.json"
+DESK_NAME = "refund desk"  # of its agents
 
 WINDOW_DAYS = 30
 MANAGER_ABOVE_CENTS = 500_00

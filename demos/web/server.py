@@ -33,7 +33,7 @@ from pydantic import BaseModel, Field
 from demos.refund.checks import checks
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER
-from demos.refund.shop import INSTRUCTIONS, Shop
+from demos.refund.shop import DESK_NAME, INSTRUCTIONS, Shop
 from demos.web.conversations import Conversation, Unfitting, arguments_in
 from think_agent import Agent, ModelError, Verdict, connect
 from think_agent.errors import FileError
@@ -146,6 +146,7 @@ class Desk:
             self._shop.tools(),
             instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
             done_when=checks(self._shop),
+            name=DESK_NAME,
         )
 
 

@@ -174,6 +174,15 @@ def test_the_text_form_is_what_the_terminal_showed(decision):
     assert "".join(shown) in "".join(audited)
 
 
+def test_the_page_and_the_text_begin_with_the_name_of_the_agent(tmp_path):
+    path = tmp_path / "run.jsonl"
+    Agent(ScriptedModel(["Hello."]), name="refund desk").run("Hi.", transcript=path)
+    record = read(path)
+    made = report(record.entries, header=record.header)
+    assert to_text(made).startswith(f"Audit · refund desk · run {record.header['id']} · ")
+    assert '<p class="meta">refund desk · ' in to_html(made)
+
+
 def test_warnings_name_what_went_wrong():
     odd = replace(CALL, recovered=True, arguments="{")
     forced = Assistant(tool_calls=(odd,), tool_choice=Force("think"), enforced="ignored")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.cli.consoles import console_into
+from tests.cli.consoles import console_into, lasting
 from tests.support.commands import in_a_terminal, text_of
 from tests.support.counting import counted
 from tests.support.sizes import ROOT
@@ -54,7 +54,7 @@ def shown_of(agent: Agent, *, terminal: bool = False, width: int = 60, **options
     out = io.StringIO()
     with RunView(console_into(out, terminal, width), **options) as view:
         agent.run("go", on_event=view)
-    return text_of(out.getvalue()) if terminal else out.getvalue()
+    return text_of(lasting(out.getvalue()))
 
 
 def watched(*replies, **options) -> str:
@@ -152,7 +152,7 @@ def test_each_kind_of_event_has_its_line():
 @pytest.mark.parametrize("terminal", [False, True])
 def test_text_beside_a_thought_is_shown_once(terminal, text, thought, goes_on, lines):
     reply = Assistant(text, tool_calls=(think(thought, goes_on),))
-    shown = watched(reply, "It is done.", terminal=terminal).replace("⠋ 0 s", "").splitlines()
+    shown = watched(reply, "It is done.", terminal=terminal).splitlines()
     assert [line.rstrip() for line in shown if line][:-1] == [*lines, "It is done."]
 
 
@@ -182,18 +182,75 @@ def test_a_result_is_summarized_in_a_line_or_shown_whole():
     assert whole in watched(*replies, verbose=True)
 
 
-def test_in_verbose_mode_each_step_shows_its_tokens_and_its_time():
-    looks = Assistant(tool_calls=(A,), usage=Usage(1_200, 30))
-    model = ScriptedModel([looks, Assistant("ok", usage=Usage(1_300, 8))])
+def steps_in(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.startswith("  · ")]
+
+
+def timed(*replies, **settings) -> Agent:
+    """An agent whose steps take two seconds each."""
     times = (f"2026-11-27T10:00:{second:02}Z" for second in range(0, 60, 2))
-    agent = Agent(model, [look], force="never", silence="accept", now=times.__next__)
-    lines = shown_of(agent, verbose=True).splitlines()
-    steps = [line for line in lines if line.startswith("  · ")]
-    assert steps == [
-        "  · 1,200 tokens in, 30 out · 2.0 s",
+    settings = {"force": "never", "silence": "accept", "now": times.__next__, **settings}
+    return Agent(ScriptedModel(replies), [look], **settings)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_in_verbose_mode_each_step_shows_its_model_call_its_tokens_and_its_time(terminal):
+    looks = Assistant(tool_calls=(A,), usage=Usage(1_200, 30))
+    agent = timed(looks, Assistant("ok", usage=Usage(1_300, 8)))
+    assert steps_in(shown_of(agent, verbose=True, terminal=terminal, width=80)) == [
+        "  · model call 1 of 30 · 1,200 tokens in, 30 out · 2.0 s",
         "  · 2.0 s",
-        "  · 1,300 tokens in, 8 out · 2.0 s",
+        "  · model call 2 of 30 · 1,300 tokens in, 8 out · 2.0 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("own", "of_the_run", "says"),
+    [
+        (25, None, "model call 1 of 25"),
+        (25, 7, "model call 1 of 7"),
+        (None, None, "model call 1"),
+        (None, 7, "model call 1 of 7"),
+    ],
+    ids=["the agent's limit", "the smaller limit of the run", "no limit", "a limit of the run"],
+)
+def test_a_model_call_is_shown_with_the_limit_that_holds(own, of_the_run, says):
+    out = io.StringIO()
+    with RunView(console_into(out), verbose=True) as view:
+        agent = timed("ok", max_model_calls=own)
+        agent.run("go", on_event=view, max_model_calls=of_the_run)
+    assert steps_in(out.getvalue()) == [f"  · {says} · 2.0 s"]
+
+
+def test_a_reply_that_is_shown_from_a_file_has_no_limit():
+    outcome = timed(A, "ok").run("go")
+    out = io.StringIO()
+    view = RunView(console_into(out), verbose=True)
+    for message in outcome.transcript:
+        view(message)
+    assert steps_in(out.getvalue()) == [
+        "  · model call 1 · 2.0 s",
+        "  · 2.0 s",
+        "  · model call 2 · 2.0 s",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_clock_of_a_terminal_says_which_model_call_it_is(width):
+    clocks = []
+
+    def reply(request):
+        out = io.StringIO()
+        console_into(out, terminal=True, width=width).print(view._preview())
+        clocks.append(out.getvalue().strip())
+        return next(replies)
+
+    replies = iter([Assistant(tool_calls=(A,)), Assistant("ok")])
+    agent = Agent(ScriptedModel(reply), [look], force="never", max_model_calls=25)
+    with RunView(console_into(io.StringIO(), terminal=True, width=width)) as view:
+        agent.run("go", on_event=view)
+    calls = [clock.partition(" s · ")[2] for clock in clocks]
+    assert calls == ["model call 1 of 25", "model call 2 of 25"]
 
 
 def test_each_check_is_shown_with_what_is_missing(capsys):

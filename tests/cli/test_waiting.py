@@ -1,7 +1,6 @@
 """The first seconds of a slow model: what a person reads before the first token. No test waits."""
 
 import io
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.cli.consoles import console_into
+from tests.cli.consoles import console_into, lasting
 from tests.servers import ProviderServer, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.agents import by_place
@@ -133,21 +132,6 @@ def test_a_terminal_shows_the_words_and_wipes_them(server, says):
     assert "Here you are." in lasting(out.getvalue())
 
 
-def lasting(written: str) -> str:
-    """What stays on a terminal of what was written to it."""
-    lines = [""]
-    for piece in re.split(r"(\n|\x1b\[1A|\x1b\[2K)", written):
-        if piece == "\n":
-            lines.append("")
-        elif piece == "\x1b[1A":  # up a line
-            lines.pop()
-        elif piece == "\x1b[2K":  # wipe it
-            lines[-1] = ""
-        else:
-            lines[-1] += piece
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize(("server", "says"), STATES)
 def test_a_pipe_gets_one_line_on_stderr(monkeypatch, server, says):
     err, out = Seen(says), io.StringIO()
@@ -157,6 +141,7 @@ def test_a_pipe_gets_one_line_on_stderr(monkeypatch, server, says):
         with view:
             agent.run("Where is it?", on_event=view)
     [line] = err.getvalue().splitlines()
+    assert line.startswith("model call 1 of 30 · ")
     assert says in line
     assert "qwen3.5:4b" not in out.getvalue()
 

@@ -1,14 +1,16 @@
 """Reads of one reply run at the same time under `arun` (`ahead.py`)."""
 
 import asyncio
+from collections import Counter
 from random import Random
 
 import pytest
 
 from tests.support.agents import by_place
-from think_agent import Agent, ScriptedModel, tool
+from think_agent import Agent, CallTool, ModelError, Refuse, ScriptedModel, tool
 from think_agent.messages import to_json
 from think_agent.testing import call
+from think_agent.transcript import Transcript
 
 
 class Reads:
@@ -52,11 +54,6 @@ def looks(*numbers):
 def agent(reads, *replies, **settings):
     settings = {"force": "never", "silence": "accept", **settings}
     return Agent(ScriptedModel(by_place(*replies)), reads.tools(), **settings)
-
-
-def written(outcome):
-    """The transcript without its times and the random ids of its questions."""
-    return [{**to_json(m), "at": None, "question": ""} for m in outcome.transcript]
 
 
 def test_three_reads_begin_before_one_ends():
@@ -109,27 +106,155 @@ def test_a_payment_between_reads_waits_for_its_place():
     assert asyncio.run(run()).begun == [1, 2, -1, 3]
 
 
-def test_the_transcript_is_that_of_one_after_the_other():
-    """Random replies: reads, payments, failures, invalid and unknown calls."""
+# Random runs, each once with reads ahead and once with one call after another.
 
-    def reply(rng):
+
+class Killed(BaseException):
+    """Ends a run in the middle of a call, as a kill does."""
+
+
+LIMITS = [*[{}] * 6, {"max_actions": 3}, {"max_model_calls": 3}, {"max_tokens": 40}]
+OWN_SETTINGS = [
+    *[{}] * 6,
+    {"patience": 1},
+    {"max_repeats": 1},
+    {"on_tool_error": "fail_fast"},
+    {"on_tool_error": "raise"},
+]
+STOPS = [None, None, "cancelled", "killed", "the model is gone"]
+
+
+def refuse_three(step, turn):
+    """A policy of one's own, which refuses a look-up of order 3."""
+    if isinstance(step, CallTool) and step.call.arguments == {"n": 3}:
+        return Refuse(step.call, "policy", "not run: nobody looks order 3 up.")
+    return step
+
+
+def decide(question):
+    """A person who wants each run to go on, and denies order 2."""
+    return question.call is None or question.call.arguments["n"] != 2
+
+
+class RandomRun:
+    """A random script, agent and interruption. `go` plays them, and resumes what was stopped."""
+
+    def __init__(self, seed: int) -> None:
+        rng = Random(seed)
+        self.replies = [self.random_reply(rng) for _ in range(rng.randint(1, 4))]
+        self.settings = {**rng.choice(LIMITS), **rng.choice(OWN_SETTINGS)}
+        if rng.random() < 0.1:
+            self.settings["policies"] = [refuse_three]
+        self.of_the_run = rng.choice(LIMITS)
+        self.ticks = {n: rng.randint(0, 4) for n in NUMBERS}  # how long a look-up takes
+        self.stop = rng.choice(STOPS)
+        self.stops_at = rng.choice(NUMBERS)
+
+    def random_reply(self, rng):
         calls = []
-        for _ in range(rng.randint(1, 5)):
-            kind = rng.choice(["look", "look", "look", "pay", "fly"])
-            n = rng.choice([1, 2, 3, 13, "many"])
-            calls.append(call(kind, n=n))
+        for _ in range(rng.randint(2, 6)):
+            name = rng.choice([*["look"] * 12, "pay", "peek", "ask", "fly"])
+            calls.append(call(name, n=rng.choice([*NUMBERS * 3, "many"])))
         return tuple(calls)
 
-    async def run(seed, read_ahead):
-        rng = Random(seed)
-        replies = [reply(rng) for _ in range(rng.randint(1, 3))]
-        made = agent(
-            Reads(), *replies, "Done.", read_ahead=read_ahead, approve=lambda question: True
-        )
-        return written(await made.arun("Look."))
+    def go(self, read_ahead):
+        """The messages at the end, what was begun, and what was raised."""
+        self.begun = []
+        self.raised = []
+        self.is_stopped = self.stop is None
+        asyncio.run(self.main(read_ahead))
+        return self.messages, self.begun, self.raised
 
-    for seed in range(200):
-        assert asyncio.run(run(seed, True)) == asyncio.run(run(seed, False)), seed
+    async def main(self, read_ahead):
+        agent = Agent(
+            ScriptedModel(self.reply), self.tools(), force="never", silence="accept",
+            approve=decide, read_ahead=read_ahead, **self.settings,
+        )  # fmt: skip
+        kept = Transcript()
+        begin = agent.arun("Look.", transcript=kept, **self.of_the_run)
+        while begin:
+            self.task = asyncio.create_task(begin)
+            begin = None
+            try:
+                await self.task
+            except (asyncio.CancelledError, Killed, ModelError, ValueError) as error:
+                self.raised.append(type(error).__name__)
+                kept = Transcript(kept.messages)
+                begin = agent.aresume(kept)
+            assert asyncio.all_tasks() == {asyncio.current_task()}  # none is left behind
+        self.messages = [{**to_json(m), "at": None, "question": ""} for m in kept.messages]
+
+    def reply(self, request):
+        if self.stop == "the model is gone" and len(request.messages) > 1:
+            self.stop_once()
+        return by_place(*self.replies, "Done.")(request)
+
+    def stop_once(self):
+        if self.is_stopped:
+            return
+        self.is_stopped = True
+        match self.stop:
+            case "cancelled":
+                self.task.cancel()
+            case "killed":
+                raise Killed
+            case "the model is gone":
+                raise ModelError("gone")
+
+    async def read(self, name, n):
+        self.begun.append((name, n))
+        if n == self.stops_at and self.stop != "the model is gone":
+            self.stop_once()
+        for _ in range(self.ticks[n]):
+            await asyncio.sleep(0)
+        if n == 13:
+            raise ValueError("no such order")
+        return f"order {n}"
+
+    def tools(self):
+        @tool(read_only=True)
+        async def look(n: int) -> str:
+            """Look."""
+            return await self.read("look", n)
+
+        @tool(read_only=True, think_first=True)
+        async def peek(n: int) -> str:
+            """Needs a thought, and has none."""
+            return await self.read("peek", n)
+
+        @tool(read_only=True, needs_approval=True)
+        async def ask(n: int) -> str:
+            """Needs a yes."""
+            return await self.read("ask", n)
+
+        @tool
+        async def pay(n: int) -> str:
+            """Pay."""
+            self.begun.append(("pay", n))
+            return "paid"
+
+        return [look, peek, ask, pay]
+
+
+NUMBERS = [1, 2, 3, 4, 13]
+RUNS, BLOCK = 5_000, 250
+BLOCKS = [range(first, first + BLOCK) for first in range(0, RUNS, BLOCK)]
+LATER = [pytest.param(block, marks=pytest.mark.slow) for block in BLOCKS[1:]]
+
+
+@pytest.mark.parametrize("seeds", [BLOCKS[0], *LATER], ids=str)
+def test_a_run_is_that_of_one_after_the_other(seeds):
+    """Also where calls are refused or fail, a limit is reached, or the run is stopped and resumed:
+    the record is the same. And without a stop, nothing else was read.
+    """
+    for seed in seeds:
+        run = RandomRun(seed)
+        ahead, begun, raised = run.go(read_ahead=True)
+        after, begun_after, raised_after = run.go(read_ahead=False)
+        assert ahead == after, seed
+        assert raised == raised_after, seed
+        if run.stop in (None, "the model is gone"):
+            assert Counter(begun) == Counter(begun_after), seed
 
 
 @pytest.mark.parametrize("cancels", [1, 2])

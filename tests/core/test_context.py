@@ -1,12 +1,15 @@
 """Which messages a request shows (`context.py`)."""
 
+import json
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
+from tests.servers.anthropic import without_marks
 from tests.support.agents import by_place
-from think_agent import Agent, Assistant, Notice, ScriptedModel, ToolResult, User, tool
-from think_agent.context import find_left_out
+from tests.support.wires import WIRES, to_wire
+from think_agent import Agent, Assistant, Notice, ScriptedModel, ToolResult, tool
 from think_agent.testing import call
 
 LONG = "x" * 1_000
@@ -33,7 +36,8 @@ class Asked:
     notices: list
 
 
-def ask(replies, **settings) -> Asked:
+def ask(replies, resumed=None, **settings) -> Asked:
+    """Run this script; or resume a transcript with it."""
     requests, notices = [], []
     script = by_place(*replies)
 
@@ -48,9 +52,13 @@ def ask(replies, **settings) -> Asked:
     settings = {"max_context_chars": 5_000, **settings}
     agent = Agent(
         ScriptedModel(reply), [look, pay], force="never", silence="accept",
-        max_model_calls=500, **settings,
+        approve=lambda question: True, max_model_calls=500, **settings,
     )  # fmt: skip
-    return Asked(requests, agent.run("Look.", on_event=watch), notices)
+    if resumed:
+        outcome = agent.resume(resumed, on_event=watch)
+    else:
+        outcome = agent.run("Look.", on_event=watch)
+    return Asked(requests, outcome, notices)
 
 
 def shown_results(request):
@@ -97,30 +105,51 @@ def test_off_by_default():
     assert not any("left out" in text for text in shown_results(asked.requests[-1]))
 
 
-def test_a_request_mostly_begins_with_the_one_before():
-    """What a provider has cached stays valid in at least nine of ten steps."""
-    asked = ask([*[call("look", n=n) for n in range(200)], "Done."], max_context_chars=50_000)
-    kept = 0
-    for before, after in zip(asked.requests, asked.requests[1:], strict=False):
-        begin = list(after.messages[: len(before.messages)])
-        kept += begin == list(before.messages)
-    assert kept / (len(asked.requests) - 1) >= 0.9
+# A long turn, as five protocols send it.
 
 
-def test_a_resumed_run_shows_the_same():
-    asked = ask([*[call("look", n=n) for n in range(12)], "Done."])
-    full = asked.outcome.transcript
-    for end in range(2, len(full) - 1):
-        spoken = [m for m in full[:end] if isinstance(m, User | Assistant | ToolResult)]
-        before, _ = find_left_out(spoken, {"look"}, 5_000)
-        again, _ = find_left_out(list(spoken), {"look"}, 5_000)
-        assert before == again
-    last = asked.requests[-1]
-    left_out, _ = find_left_out(
-        [m for m in full[:-2] if isinstance(m, User | Assistant | ToolResult)], {"look"}, 5_000
-    )
-    contents = ["left out" in text for text in shown_results(last)]
-    assert sum(contents) == len(left_out)
+@pytest.fixture(scope="module")
+def long_turn():
+    """The requests of a turn with 200 look-ups."""
+    return ask([*[call("look", n=n) for n in range(200)], "Done."], max_context_chars=50_000)
+
+
+def sent(wire, request):
+    """The messages of a request as JSON, as this protocol sends them."""
+    body = without_marks(to_wire(wire, request))
+    [name] = body.keys() & {"messages", "contents", "input"}
+    return json.dumps(body[name])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_long_turn_is_bounded_and_mostly_begins_with_the_bytes_of_the_request_before(
+    long_turn, wire
+):
+    """So what a provider has cached stays valid, in at least nine of ten steps."""
+    texts = [sent(wire, request) for request in long_turn.requests]
+    assert len(texts) == 201
+    assert max(text.count(LONG) for text in texts) * len(LONG) <= 50_000
+    kept = [after.startswith(before.rstrip("]}")) for before, after in pairwise(texts)]
+    assert sum(kept) / len(kept) >= 0.9
+    assert not all(kept)  # results were left out
+
+
+def test_no_call_is_parted_from_its_result(long_turn):
+    for request in long_turn.requests:
+        calls = [c.id for m in request.messages if isinstance(m, Assistant) for c in m.tool_calls]
+        answered = [m.call_id for m in request.messages if isinstance(m, ToolResult)]
+        assert calls == answered
+
+
+def test_a_run_that_is_resumed_at_any_message_shows_the_same():
+    replies = [*[(call("look", n=n), call("pay", n=n)) for n in range(9)], "Done."]
+    whole = ask(replies)
+    assert any("left out" in text for text in shown_results(whole.requests[-1]))
+    for end in range(1, len(whole.outcome.transcript)):
+        again = ask(replies, resumed=whole.outcome.transcript[:end])
+        left = [shown_results(request) for request in again.requests]
+        before = [shown_results(request) for request in whole.requests]
+        assert left == before[len(before) - len(left) :]
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -5,8 +5,8 @@ There are five: a reasoning tool with two ways out (items 1 to 39), an autonomou
 (97 to 106), and tags in a stream (107, 108).
 
 A row says what the item is, how it is tried, and a pattern of what is right. It is tried by a
-command (`demos.refund ORD-001`), or by a program after PRELUDE. Not here are items that a command
-cannot try, such as advice in a README, and items that the kit leaves out on purpose.
+command (`demos.refund ORD-001`), or by a program after PRELUDE. What the kit leaves out on purpose
+is in LEFT_OUT, and in the table of a README with its reason.
 """
 
 import io
@@ -29,7 +29,10 @@ from think_agent.dialects import Tags, json_plan, react, tagged
 from think_agent.messages import from_json, to_json
 from think_agent.testing import call, think
 from think_agent.transcript import Transcript
+from think_agent.policies import Price
 from think_agent.wire.forms import form_of
+from think_agent.wire.settings import Settings
+from tests.support.commands import run_here
 from tests.support.wires import to_wire
 
 DONE = think("All is done.", should_continue=False)
@@ -212,6 +215,18 @@ REASONING_TOOL = [
         "without the signal: exit silence",
     ),
     Item(
+        "20",
+        "README says when to use it",
+        'print(Path("README.md").read_text())',
+        r"\*\*Use it\*\* .*audit trail, if rules must hold .*several tools in no obvious order",
+    ),
+    Item(
+        "21",
+        "README says when to skip it",
+        'print(Path("README.md").read_text())',
+        r"\*\*Skip it\*\* for one-tool tasks, if latency matters, .*models that reason natively",
+    ),
+    Item(
         "22",
         "the figures of the airline tasks",
         'print(Path("demos/IN_THE_WILD.md").read_text())',
@@ -223,7 +238,13 @@ REASONING_TOOL = [
         'print(Path("demos/IN_THE_WILD.md").read_text())',
         r"SWE-bench: 1\.6 %",
     ),
-    Item("24", "the model's own reasoning instead", "demos.refund --help", "--reasoning LEVEL"),
+    Item(
+        "24",
+        "the model's own reasoning instead",
+        'asked = Request((User("Go."),))\n'
+        'print(to_wire("openai-chat", asked, Settings(reasoning="high"))["reasoning_effort"])',
+        "^high$",
+    ),
     Item("25", "ORD-001 step by step", f"{DESK} ORD-001", r"3 actions.* 6 model calls"),
     Item("26", "ORD-001 is approved", f"{DESK} --json ORD-001", '"decision": "approve"'),
     Item("27", "ORD-002 is denied", f"{DESK} --json ORD-002", '"decision": "deny"'),
@@ -332,6 +353,21 @@ REACT = [
         "limit",
     ),
     Item(
+        "48",
+        "which iteration it is, of how many: in the events of a run",
+        "agent = Agent(ScriptedModel([LOOK, 'It is old.']), [look], force='never')\n"
+        "for event in agent.stream('Go.', max_model_calls=3):\n"
+        "    if isinstance(event, Progress):\n"
+        "        print(event.model_call, 'of', event.most)",
+        r"^1 of 3\n2 of 3\n$",
+    ),
+    Item(
+        "48",
+        "and on the console",
+        f"{DESK} --max-model-calls 25 --verbose ORD-001",
+        r"(?s)model call 1 of 25.*model call 6 of 25",
+    ),
+    Item(
         "49",
         "a chain of steps, and an answer that names them",
         "demos.15_where_did_this_come_from",
@@ -358,6 +394,32 @@ REACT = [
         r"gave_up 3 Your reply could not be read: it has no label",
     ),
     Item(
+        "53",
+        "an agent has a name: in the header of its record, in the audit and in the events",
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        '    path = Path(folder) / "run.jsonl"\n'
+        "    agent = Agent(ScriptedModel(['Hello.']), force='never', name='Ada')\n"
+        "    agent.run('Hi.', transcript=path, on_event=lambda event: print(\n"
+        "        event.agent if isinstance(event, Progress) else ''))\n"
+        "    print(json.loads(path.read_text().splitlines()[0])['name'])\n"
+        "    print(run_here('think_agent', 'audit', str(path)).stdout)",
+        r"Ada\n+Ada\nAudit · Ada · run ",
+    ),
+    Item(
+        "53",
+        "and in the spans",
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "from opentelemetry.sdk.trace.export.in_memory_span_exporter import *\n"
+        "from think_agent.integrations.otel import Spans\n"
+        "provider, exporter = TracerProvider(), InMemorySpanExporter()\n"
+        "provider.add_span_processor(SimpleSpanProcessor(exporter))\n"
+        "with Spans(provider.get_tracer('seeds')) as spans:\n"
+        "    Agent(ScriptedModel(['Hello.']), name='Ada').run('Hi.', on_event=spans)\n"
+        "print(exporter.get_finished_spans()[-1].attributes['gen_ai.agent.name'])",
+        "^Ada$",
+    ),
+    Item(
         "54",
         "async for",
         "async def main():\n"
@@ -372,7 +434,15 @@ REACT = [
         "print([*Agent(ScriptedModel([]), [look, pay]).tools])",
         r"\['look', 'pay'\]",
     ),
-    Item("56", "a rate limit", "demos.refund --help", "--per-minute N .*requests a minute"),
+    Item(
+        "56",
+        "a rate limit: requests are a minute apart",
+        "from think_agent.providers.pace import Pace\n"
+        "pace = Pace(per_minute=1)\n"
+        "places = [pace.reserve()[0] for _ in range(3)]\n"
+        "print([round(later - first) for first, later in zip(places, places[1:])])",
+        r"\[60, 60\]",
+    ),
     Item(
         "57",
         "the cost, counted and limited",
@@ -395,9 +465,16 @@ REACT = [
     ),
     Item(
         "59",
-        "temperature, model and iterations are settings",
-        "demos.refund --help",
-        r"(?s)--model M.*--temperature T.*--max-model-calls N",
+        "model and iterations are settings",
+        f"{DESK} --model stand-in --max-model-calls 9 --show-config",
+        r"(?s)model +stand-in +flag.*max_model_calls +9 +flag",
+    ),
+    Item(
+        "59",
+        "so is the temperature",
+        'asked = Request((User("Go."),))\n'
+        'print(to_wire("openai-chat", asked, Settings(temperature=0.5))["temperature"])',
+        r"^0\.5$",
     ),
     Item(
         "60",
@@ -418,6 +495,14 @@ REACT = [
         r"The service is down\.",
     ),
     Item(
+        "61",
+        "or the model says that it cannot be done",
+        "cannot = call('think', thought='No mail.', should_continue='cannot', missing='a mailer')\n"
+        "outcome = run(cannot, 'There is no way to send mail.', think=THINK_CANNOT)\n"
+        "print(outcome.exit, outcome.answer)",
+        r"cannot There is no way to send mail\.",
+    ),
+    Item(
         "62",
         "streaming, piece by piece",
         "agent = Agent(ScriptedModel(['It is 13 days old.']), force='never')\n"
@@ -433,9 +518,14 @@ REACT = [
     ),
     Item(
         "64",
-        "variants of the prompt can be compared",
-        "think_agent eval --help",
-        r"--advice A,\.\.\.",
+        "variants of the prompt are compared",
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    cases, out = Path(folder) / 'cases.jsonl', Path(folder) / 'results.jsonl'\n"
+        "    cases.write_text(Path('demos/refund/cases.jsonl').read_text().splitlines()[0])\n"
+        "    words = ['--suite', 'demos.refund.suite', '--provider', 'offline:careful',\n"
+        "             '--trials', '1', '--advice', 'off,on', '--out', str(out)]\n"
+        "    print(run_here('think_agent', 'eval', str(cases), *words).stdout)",
+        r"(?s)\| advice=off .*\| advice=on .*advice=on against advice=off: ",
     ),
     Item(
         "65",
@@ -508,11 +598,32 @@ CONSULTING = [
         code=2,
     ),
     Item(
+        "72",
+        "within a turn, the results that a request shows are bounded",
+        "sizes = []\n"
+        "def brain(request):\n"
+        "    contents = [m.content for m in request.messages if isinstance(m, ToolResult)]\n"
+        "    sizes.append(sum(map(len, contents)))\n"
+        "    return Assistant(tool_calls=(call('look', order_id=f'{len(sizes)}' * 300),))\n"
+        "agent = Agent(ScriptedModel(brain), [look], force='never', max_context_chars=2_000)\n"
+        "outcome = agent.run('Go.', max_model_calls=30)\n"
+        "print(len(sizes), max(sizes) < 2_000, sum(map(len, results(outcome))) > 10_000)",
+        "30 True True",
+    ),
+    Item(
         "73",
         "context_strategy: the error says that nothing is summarized",
         f"{DESK} --config {{file}} ORD-001",
         r"context_strategy: .*nothing is summarized; keep_turns",
         file='[think_agent]\ncontext_strategy = "summarize"\n',
+        code=2,
+    ),
+    Item(
+        "74",
+        "send_intermediate_responses: the error names what there is",
+        f"{DESK} --config {{file}} ORD-001",
+        r"send_intermediate_responses: .*hide_thoughts",
+        file="[think_agent]\nsend_intermediate_responses = false\n",
         code=2,
     ),
     Item(
@@ -540,6 +651,29 @@ CONSULTING = [
         f"{DESK}:stubborn ORD-002",
         r"✓ lookup_order\(order_id=\"ORD-002\"\)\n✗ process_refund",
         code=3,
+    ),
+    Item(
+        "77",
+        "after failures a person guides it: another approach",
+        "def brain(request):\n"
+        "    if 'Use the mirror.' in str(request.messages[-1]):\n"
+        "        return Assistant('The mirror has it.')\n"
+        "    return Assistant(tool_calls=(call('broken'),))\n"
+        "def guide(question):\n"
+        "    return question.yes(by='Ada', reason='Use the mirror.')\n"
+        "agent = Agent(ScriptedModel(brain), [broken], force='never', approve=guide)\n"
+        "outcome = agent.run('Go.')\n"
+        "print(outcome.answer, outcome.model_calls)",
+        r"The mirror has it\. 4",
+    ),
+    Item(
+        "77",
+        "or ends it, to do it by hand",
+        "def end(question):\n"
+        "    return question.no('I do it by hand.', by='Ada')\n"
+        "outcome = run(*[call('broken')] * 9, approve=end)\n"
+        "print(outcome.exit, outcome.answer)",
+        r"declined Stopped by Ada\. I do it by hand\.",
     ),
     Item(
         "78",
@@ -646,8 +780,27 @@ CONSULTING = [
     Item(
         "89",
         "budgets for actions, seconds and cost",
-        "demos.refund --help",
-        r"(?s)--max-actions N.*--max-seconds S.*--max-cost X",
+        "minutes = (f'2026-11-29T10:{n:02}:00Z' for n in range(60))\n"
+        "used = Assistant(tool_calls=(LOOK,), usage=Usage(1_000_000, 0))\n"
+        "price = {'script': Price(input=1, output=1)}\n"
+        "for budget in ({'max_actions': 1}, {'max_seconds': 90, 'now': minutes.__next__},\n"
+        "               {'max_cost': 0.5, 'prices': price}):\n"
+        "    outcome = run(used, 'So far.', **budget)\n"
+        "    print(outcome.exit, outcome.answer)",
+        r"^limit So far\.\nlimit So far\.\nbudget So far\.\n$",
+    ),
+    Item(
+        "90",
+        "over HTTP: one POST a message",
+        "from fastapi.testclient import TestClient\n"
+        "from tests.readme import programs\n"
+        "[code] = [c for c in programs(Path('demos/README.md').read_text()) if 'FastAPI' in c]\n"
+        "names = {}\n"
+        "exec(compile(code, 'demos/README.md', 'exec'), names)\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    app = names['make_app'](ScriptedModel([DONE, 'It is old.']), Path(folder))\n"
+        "    print(TestClient(app).post('/mine', json={'text': 'How old is it?'}).text)",
+        r'data: \{"exit": "signal", "answer": "It is old\."\}',
     ),
     Item(
         "91",
@@ -662,10 +815,39 @@ CONSULTING = [
         r"(?s)model calls: 1; .*60.*model calls: 8; .*135",
     ),
     Item(
+        "93",
+        "reads of one reply run at the same time",
+        "async def main():\n"
+        "    all_three = asyncio.Barrier(3)\n"
+        "    @tool(read_only=True)\n"
+        "    async def meet(n: int) -> str:\n"
+        "        'Waits for the other two.'\n"
+        "        await all_three.wait()\n"
+        "        return f'{n} was here'\n"
+        "    calls = tuple(call('meet', n=n) for n in range(3))\n"
+        "    agent = Agent(ScriptedModel([calls, 'Done.']), [meet], force='never')\n"
+        "    return await asyncio.wait_for(agent.arun('Go.'), 60)\n"
+        "print(results(asyncio.run(main())))",
+        r"\['0 was here', '1 was here', '2 was here'\]",
+    ),
+    Item(
         "94",
         "a run is kept step by step, and resumed",
         "demos.08_crash_and_resume",
         r"(?s)Started refund\n\nresumed, exit signal",
+    ),
+    Item(
+        "95",
+        "a person changes a call before it runs",
+        "@tool(needs_approval=True)\n"
+        "def order(packets: int) -> str:\n"
+        "    'Order.'\n"
+        "    return f'{packets} packets'\n"
+        "def fewer(question):\n"
+        "    return question.yes(by='Ada', arguments={'packets': 5})\n"
+        "outcome = run(call('order', packets=50), 'Ordered.', tools=[order], approve=fewer)\n"
+        "print(results(outcome))",
+        r"5 packets.*A person changed this call to order\(packets=5\)",
     ),
 ]
 GRAPH_NODE = [
@@ -714,6 +896,16 @@ GRAPH_NODE = [
         "Agent(ScriptedModel(brain), [look], instructions='Be kind.', force='never').run('Hi.')\n"
         "print(heard)",
         r"\['Be kind\.'\]",
+    ),
+    Item(
+        "102",
+        "the limit of a run is the smaller one: the agent's own, or what the caller has left",
+        "def brain(request):\n"
+        "    return Assistant(tool_calls=(call('look', order_id=str(len(request.messages))),))\n"
+        "for own, left in ((9, 2), (2, 9)):\n"
+        "    agent = Agent(ScriptedModel(brain), [look], force='never', max_model_calls=own)\n"
+        "    print(agent.run('Go.', max_model_calls=left).model_calls)",
+        r"^2\n2\n$",
     ),
     Item(
         "103",
@@ -780,6 +972,16 @@ TAGS = [
     ),
 ]
 ITEMS = [*REASONING_TOOL, *REACT, *CONSULTING, *GRAPH_NODE, *TAGS]
+LEFT_OUT = {  # items, or a part of one, with the row of the table in think_agent/README.md
+    53: "an id, a description and a version of an agent",
+    64: "a search for a better prompt",
+    66: "an agent from a task alone",
+    69: "a switch back to all actions at once",
+    73: "summaries of old messages",
+    86: "skills that are loaded during a run",
+    95: "a message into a turn that runs",
+    96: "sub-tasks, and learning from earlier runs",
+}
 
 
 def output_of(item: Item, file: str) -> tuple[int, str]:
@@ -804,7 +1006,14 @@ def test_an_item_of_the_designs_works(item, tmp_path, monkeypatch):
     assert code == item.code
 
 
-def test_the_numbers_are_those_of_the_list_and_in_order():
+def test_every_item_of_the_list_is_tried_or_left_out():
     numbers = [int(item.number) for item in ITEMS]
     assert numbers == sorted(numbers)
-    assert set(numbers) <= set(range(1, 109))
+    assert {*numbers, *LEFT_OUT} == set(range(1, 109))
+
+
+@pytest.mark.parametrize("what", LEFT_OUT.values(), ids=str)
+def test_what_is_left_out_is_in_the_readme_with_its_reason(what):
+    text = (ROOT / "think_agent/README.md").read_text(encoding="utf-8")
+    [row] = re.findall(rf"(?m)^\| {re.escape(what)} \| (.*) \|$", text)
+    assert len(row.split()) > 8

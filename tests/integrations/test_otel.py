@@ -45,8 +45,9 @@ def spans_of(traced):
     return spans_of
 
 
-def desk(script=reply) -> Agent:
-    return Agent(ScriptedModel(script, name="gemini", model="m-1"), Shop().tools())
+def desk(script=reply, **settings) -> Agent:
+    model = ScriptedModel(script, name="gemini", model="m-1")
+    return Agent(model, Shop().tools(), **settings)
 
 
 def test_a_run_is_a_tree_of_agent_calls_and_tools(traced):
@@ -79,7 +80,7 @@ def test_a_run_is_a_tree_of_agent_calls_and_tools(traced):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the names moved to a package to come
 def test_every_name_and_kind_is_the_conventions_own(spans_of):
     known = {value for name, value in vars(convention).items() if name.isupper()}
-    for span in spans_of(desk(), "ORD-001 and ORD-999"):
+    for span in spans_of(desk(name="refund desk"), "ORD-001 and ORD-999"):
         names = set(span.attributes)
         assert {n for n in names if n.startswith("gen_ai.")} <= known
         assert all(n.startswith(("gen_ai.", "think_agent.", "error.type")) for n in names)
@@ -89,6 +90,26 @@ def test_every_name_and_kind_is_the_conventions_own(spans_of):
         assert span.kind == (SpanKind.CLIENT if is_chat else SpanKind.INTERNAL)
         if is_chat:
             assert convention.GenAiProviderNameValues(span.attributes["gen_ai.provider.name"])
+
+
+def test_the_span_of_a_run_has_the_name_of_its_agent(spans_of):
+    *children, whole = spans_of(desk(name="refund desk"), "ORD-001")
+    assert whole.name == "invoke_agent refund desk"
+    assert whole.attributes["gen_ai.agent.name"] == "refund desk"
+    assert not [span for span in children if "gen_ai.agent.name" in span.attributes]
+
+
+def test_each_run_has_the_name_of_its_own_agent(traced):
+    tracer, ended = traced
+    with Spans(tracer) as spans:  # one listener for both
+        for name in ("buyer", "", "seller"):
+            agent("Hello.", name=name).run("Hi.", on_event=spans)
+    runs = [span for span in ended() if span.name.startswith("invoke_agent")]
+    assert [span.name for span in runs] == [
+        "invoke_agent buyer", "invoke_agent", "invoke_agent seller",
+    ]  # fmt: skip
+    names = [span.attributes.get("gen_ai.agent.name") for span in runs]
+    assert names == ["buyer", None, "seller"]
 
 
 def test_no_content_is_recorded(spans_of):

@@ -194,9 +194,9 @@ class Answers(RuleBasedStateMachine):
 
     def work(self, run: Callable[[], Outcome]) -> list[Json]:
         """Let a process work; what it paid."""
-        if self.dying is not None:
+        if self.dying is not None and self.dying not in self.doubtful:
             self.doubtful.append(self.dying)
-            self.dying = None
+        self.dying = None
         before = len(self.paid)
         try:
             outcome = run()
@@ -327,7 +327,8 @@ class Answers(RuleBasedStateMachine):
             shown = None  # the card shows the earlier try in `received`
         if paid and (shown is None or paid[0] == shown):
             SEEN[f"paid after a yes ({decision})"] += 1
-            if card.as_new and paid[0] in self.doubtful:
+            is_settled = card.as_new and self.dying is None
+            if is_settled and paid[0] in self.doubtful:
                 self.doubtful.remove(paid[0])
             paid = paid[1:]
         self.assert_unasked(paid)

@@ -61,10 +61,10 @@ def to_html(report: RunReport, *, at_steps: bool = False) -> str:
 
 
 def describe_report(report: RunReport) -> str:
-    """What the page is of, on a line: the models, the run and its date."""
+    """What the page is of, on a line: the agent, the models, the run and its date."""
     models: list[str] = report.figures["models"]
     header = report.header
-    facts = [", ".join(models)]
+    facts = [str(header.get("name", "")), ", ".join(models)]
     if models and all(model.startswith(SCRIPTED) for model in models):
         facts.append("scripted: no language model was at work")
     if "id" in header:

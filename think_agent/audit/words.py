@@ -236,6 +236,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s"
 
 
+def say_model_call(number: int, most: int | None = None) -> str:
+    """Which model call of a turn it is, and of how many at most, if there is a limit."""
+    if most is None:
+        return f"model call {number}"
+    return f"model call {number} of {most}"
+
+
 def join_facts(*facts: str) -> str:
     """The facts that are not empty, on one line."""
     return " · ".join(fact for fact in facts if fact)

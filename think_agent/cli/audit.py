@@ -66,7 +66,8 @@ def show_report(made: RunReport, console: Console) -> None:
     run = ""
     if "id" in made.header:
         run = f"run {made.header['id']}"
-    view.print(words.join_facts("Audit", run, *made.figures["models"]))
+    name = str(made.header.get("name", ""))
+    view.print(words.join_facts("Audit", name, run, *made.figures["models"]))
     for name, value in made.origin.items():
         view.print(f"{name}: {value}", "dim")
     view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")

@@ -87,9 +87,9 @@ class RunView:
     Ctrl-C ends the block, it says what was done.
 
     `thoughts=False` shows only the answer and the counts, `quiet=True` only the answer,
-    `verbose=True` whole results instead of a one-line summary, and what each step took. `is_kept`:
-    the run is kept in a file, so it can be resumed another day. `agent`: whose runs they are. With
-    it, the view says what a slow model is doing.
+    `verbose=True` whole results instead of a one-line summary, which model call each reply came
+    from, and what each step took. `is_kept`: the run is kept in a file, so it can be resumed
+    another day. `agent`: whose runs they are. With it, the view says what a slow model is doing.
     """
 
     console: Console
@@ -111,7 +111,7 @@ class RunView:
         self.on_screen = ToolCall("", "", {})
         """The call that was shown last; at first none."""
         self.progress = Progress(1)
-        """Which model call of the turn this is."""
+        """The model call that was begun last."""
         self._started = time.monotonic()
         self._held = ""  # the text of a reply: most often it is the answer
         self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
@@ -226,6 +226,7 @@ class RunView:
         self.turn.add(message)
         if message is self.turn.request:  # a new run
             self._held = ""
+            self.progress = Progress(1)
             self._started = time.monotonic()
             self.start()
             self._waiting = None
@@ -239,16 +240,21 @@ class RunView:
         if self._waiting is None and self._live:
             self._waiting = Waiting(self.agent, None)
         elif self._waiting is None and not self.quiet:
-            self._waiting = Waiting(self.agent, say)
+            self._waiting = Waiting(self.agent, self._say_slow)
         if self._waiting:
             self._waiting.begin(self.turn)
+
+    def _say_slow(self, text: str) -> None:
+        """Tell the reader of a pipe why nothing comes, and which model call that is."""
+        say(words.join_facts(self._begun_call(), text))
 
     def _show(self, message: Message, took: str) -> None:
         """Show a message inside a run, which `took` so long."""
         match message:
             case Assistant():
                 if self.verbose:
-                    self.line("step", words.join_facts(words.tokens(message.usage), took))
+                    used = words.tokens(message.usage)
+                    self.line("step", words.join_facts(self._ended_call(), used, took))
                 self.reply(message)
             case ToolResult():
                 self._show_result(message, took)
@@ -263,6 +269,17 @@ class RunView:
         pending = self.turn.pending
         if pending and pending[0] is not self.on_screen:
             self.call(pending[0])
+
+    def _begun_call(self) -> str:
+        """The model call that was begun last, as text."""
+        return words.say_model_call(self.progress.model_call, self.progress.most)
+
+    def _ended_call(self) -> str:
+        """The model call from which the latest reply came, as text."""
+        number = len(self.turn.replies)
+        if number == self.progress.model_call:
+            return self._begun_call()
+        return words.say_model_call(number)  # it is shown from a file, which has no Progress
 
     def _show_result(self, result: ToolResult, took: str) -> None:
         if result.name == THINK_NAME:
@@ -298,12 +315,14 @@ class RunView:
         self._forming[place] = text[-self.console.width * self.console.height :]  # a screenful
 
     def _preview(self) -> Group:
-        """The part of the reply that has arrived, and the seconds that the run has taken."""
+        """The part of the reply that has arrived. Below it: how long the run has taken, which model
+        call it is, and why nothing comes.
+        """
         forming = list(self._forming.items())[-self.console.height :]  # a copy: it grows meanwhile
         blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
         # Only the tail fits: a live region taller than the screen cannot be wiped.
         lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]
         clock = f"⠋ {int(time.monotonic() - self._started)} s"
-        if self._waiting and self._waiting.words:
-            clock = f"{clock} · {self._waiting.words}"
-        return Group(SegmentLines(lines, new_lines=True), Text(clock, "dim"))
+        slow = self._waiting.words if self._waiting else ""
+        progress = Text(words.join_facts(clock, self._begun_call(), slow), "dim")
+        return Group(SegmentLines(lines, new_lines=True), progress)

@@ -8,9 +8,11 @@ Rule 2: a span has names, times and numbers, and no content: no request, thought
         or answer. The content of a run is in its transcript.
 Rule 3: every span that begins is ended. If a run raises, or a check is not met, it ends as failed.
 Rule 4: names under `gen_ai.` are the conventions' names; the kit's names are under `think_agent.`.
+Rule 5: the span of a run has the agent's name, if it has one: `Agent(name="refund desk")`.
 
 Limitations: a listener gets events after they happened, so a chat span cannot be the parent of an
-HTTP client's span.
+HTTP client's span. The agent's name is known from the first model call on. So a run without one,
+such as a resumed run that a person ends, has no name.
 Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
 """
 
@@ -31,6 +33,7 @@ from .. import __version__
 from ..messages import Assistant, Checked, Json, ToolResult, Usage, User
 from ..outcome import Outcome, find_missing
 from ..running import Event
+from ..streaming import Progress
 
 PROVIDERS = {"gemini": "gcp.gemini"}  # the others keep their names
 FINISHED = {  # stop reasons as the conventions' FinishReason; any other is an "error"
@@ -72,6 +75,9 @@ class Spans(AbstractContextManager["Spans", None]):
             )
 
         match event:
+            case Progress(agent=name) if name:  # rule 5
+                self._agent.set_attribute("gen_ai.agent.name", name)
+                self._agent.update_name(f"invoke_agent {name}")
             case Assistant():
                 self._record(f"chat {event.model}".strip(), _chat(event), SpanKind.CLIENT)
             case ToolResult():
