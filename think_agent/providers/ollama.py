@@ -28,7 +28,8 @@ from ..messages import Assistant, Force, Json, ToolResult
 from ..model import Request
 from ..wire import ollama as wire
 from ..wire.forms import form_of, has_ignored, with_notice
-from ..wire.incoming import ErrorAnswer, read_count
+from ..wire.counts import read_count
+from ..wire.incoming import ErrorAnswer
 from ..wire.outgoing import encode_body
 from .address import NO_OLLAMA, OLLAMA, ollama_address
 from .provider import Provider

@@ -17,13 +17,13 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usa
 from ..model import Request
 from ..streaming import Delta
 from .blocks import BlockAssembler
+from .counts import merge_counts, read_count, read_first_count
 from .incoming import (
     STREAM_BROKE_OFF,
     add_stop_reason,
     extract_text,
     get_or_empty,
     parse_arguments,
-    read_count,
     require_key,
 )
 from .outgoing import (
@@ -38,6 +38,7 @@ from .settings import Settings
 
 NAME = "anthropic"
 PATH = "/v1/messages"
+KEYS = ("type", "content")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 MARK = {"type": "ephemeral"}
 SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # the newest show none without it
@@ -205,8 +206,10 @@ def read_usage(response: Json) -> Usage:
     read = read_count(counts, "cache_read_input_tokens")
     written = read_count(counts, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=read_count(counts, "input_tokens") + read + written,
-        output_tokens=read_count(counts, "output_tokens"),
+        input_tokens=read_first_count(counts, ("input_tokens",), ("prompt_tokens",))
+        + read
+        + written,
+        output_tokens=read_first_count(counts, ("output_tokens",), ("completion_tokens",)),
         cached_tokens=read,
         written_tokens=written,
         reasoning_tokens=read_count(counts, "output_tokens_details", "thinking_tokens"),
@@ -250,6 +253,7 @@ class Fold:
     """Accumulates the events of a stream into one message."""
 
     ended = False
+    _has_reason = False
 
     def __init__(self) -> None:
         self._message: Json = {}
@@ -259,7 +263,11 @@ class Fold:
         index = event.get("index", 0)
         match event.get("type"):
             case "message_start":
-                self._message |= get_or_empty(event, "message", dict)
+                return self._begin(get_or_empty(event, "message", dict))
+            case "message":  # a whole one: the server doesn't stream
+                self.ended = True
+                self._has_reason = True
+                return self._begin(event)
             case "content_block_start":
                 return self._blocks.begin(index, get_or_empty(event, "content_block", dict))
             case "content_block_delta":
@@ -267,17 +275,31 @@ class Fold:
             case "content_block_stop":
                 self._blocks.end(index)
             case "message_delta":
-                # The counts are totals, not increments; one that is null has not changed.
-                usage = get_or_empty(self._message, "usage", dict)
-                changed = drop_empty(**get_or_empty(event, "usage", dict))
-                delta = get_or_empty(event, "delta", dict)
-                self._message |= {**delta, "usage": usage | changed}
+                delta = drop_empty(**get_or_empty(event, "delta", dict))
+                self._message |= delta
+                # Nothing of the message comes after it, but for the end of the stream.
+                self._has_reason |= "stop_reason" in delta
+                self._count(event)
             case "message_stop":
                 self.ended = True
+                self._count(event)
         return []
+
+    def _begin(self, message: Json) -> list[Delta]:
+        """The message as it begins: most often without its blocks."""
+        self._message |= message
+        deltas = []
+        for index, block in enumerate(get_or_empty(message, "content", list)):
+            deltas += self._blocks.begin(index, block)
+        return deltas
+
+    def _count(self, event: Json) -> None:
+        """The counts in an event are totals, not increments."""
+        counts = merge_counts(self._message.get("usage"), event.get("usage"))
+        self._message["usage"] = counts
 
     def result(self) -> Json:
         message = {**self._message, "content": self._blocks.whole()}
-        if not self.ended:
+        if not (self.ended or self._has_reason):
             message["stop_reason"] = STREAM_BROKE_OFF
         return message

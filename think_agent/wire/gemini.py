@@ -15,6 +15,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
+from .counts import merge_counts, read_count
 from .incoming import (
     STREAM_BROKE_OFF,
     add_stop_reason,
@@ -22,12 +23,16 @@ from .incoming import (
     get_or_empty,
     make_deltas,
     parse_arguments,
-    read_count,
 )
 from .outgoing import drop_empty, prepare_messages, wrap_arguments
 from .settings import Settings
 
 NAME = "gemini"
+KEYS = (
+    "candidates",
+    "usageMetadata",
+    "promptFeedback",
+)  # a response, or an event of it, has one of them
 STREAMED: Json = {}  # another path says it
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
@@ -166,11 +171,16 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     counts = response.get("usageMetadata")
-    thoughts = read_count(counts, "thoughtsTokenCount")  # not included in the output tokens
+    thoughts = read_count(counts, "thoughtsTokenCount")
+    prompt = read_count(counts, "promptTokenCount")
+    prompt += read_count(counts, "toolUsePromptTokenCount")
+    output = read_count(counts, "candidatesTokenCount")
+    total = read_count(counts, "totalTokenCount")
+    if total != prompt + output:  # else a gateway has counted the thoughts as output
+        output += thoughts
     return Usage(
-        input_tokens=read_count(counts, "promptTokenCount")
-        + read_count(counts, "toolUsePromptTokenCount"),
-        output_tokens=read_count(counts, "candidatesTokenCount") + thoughts,
+        input_tokens=prompt,
+        output_tokens=max(output, total - prompt) if prompt else output,
         cached_tokens=read_count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
@@ -245,7 +255,9 @@ class Fold:
         self._parts: list[Json] = [{}]  # the first one is empty, and left out
 
     def feed(self, event: Json) -> list[Delta]:
-        self._response |= drop_empty(**event)  # the last token counts are the right ones
+        counts = merge_counts(self._response.get("usageMetadata"), event.get("usageMetadata"))
+        self._response |= drop_empty(**event)
+        self._response["usageMetadata"] = counts
         candidate = first_choice(get_or_empty(event, "candidates", list))
         self._candidate |= drop_empty(**candidate)
         content = get_or_empty(candidate, "content", dict)

@@ -26,14 +26,15 @@ from .incoming import (
     get_or_empty,
     make_deltas,
     merge_pieces,
-    read_count,
     require_key,
 )
+from .counts import read_count, read_first_count
 from .outgoing import describe_function, drop_empty
 from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+KEYS = ("message", "done")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 STOPPED = "none; usually the model has repeated itself"
 REASONS = {
@@ -114,8 +115,8 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     return Usage(
-        read_count(response, "prompt_eval_count"),
-        read_count(response, "eval_count"),
+        read_first_count(response, ("prompt_eval_count",), ("usage", "prompt_tokens")),
+        read_first_count(response, ("eval_count",), ("usage", "completion_tokens")),
         read_count(response, "prompt_eval_cached_count"),
     )
 

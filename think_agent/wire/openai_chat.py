@@ -6,7 +6,6 @@ Rule 2: a reply goes back as it came, with its reasoning. Only what servers refu
         repaired: missing call ids, arguments that are not JSON, nulls and empty lists, an answer
         that the server has parsed.
 Rule 3: one reply is one choice, the first, however many a server sends.
-Rule 4: tokens that are paid are counted. Some hosts report some of them in the total alone.
 """
 
 from collections import defaultdict
@@ -18,6 +17,7 @@ from ..streaming import Delta
 from ..text import json_text
 from .calls import CallAssembler
 from .chat import read_function_calls, write_messages
+from .counts import merge_counts, read_openai_usage
 from .incoming import (
     STREAM_BROKE_OFF,
     add_stop_reason,
@@ -26,8 +26,6 @@ from .incoming import (
     get_or_empty,
     make_deltas,
     merge_pieces,
-    read_count,
-    read_first_count,
     require_key,
 )
 from .outgoing import describe_function, drop_empty, select_choice
@@ -35,6 +33,7 @@ from .settings import Settings
 
 NAME = "openai"
 PATH = "/chat/completions"
+KEYS = ("choices", "usage", "base_resp")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
@@ -46,16 +45,6 @@ STOPPED = {
     "abort": "incomplete",  # vLLM, SGLang
     "insufficient_system_resource": "incomplete",  # DeepSeek
 }
-CACHED = (  # the names of the input tokens that were read from a cache
-    ("prompt_tokens_details", "cached_tokens"),
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("cached_tokens",),  # Kimi
-    ("cache_read_input_tokens",),  # gateways to Claude
-)
-WRITTEN = (  # and of those that were written to one
-    ("prompt_tokens_details", "cache_write_tokens"),
-    ("cache_creation_input_tokens",),
-)
 # MiniMax sends its errors inside an HTTP 200, each with a number. These are not the server's fault;
 # here they have the names that OpenAI gives to the same (its page of error codes, read 2026-11-29).
 MINIMAX_CODES = {
@@ -136,21 +125,15 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     choice = first_choice(get_or_empty(response, "choices", list))
-    usage = response.get("usage") or choice.get("usage")  # Kimi streams it in the choice
-    prompt = read_count(usage, "prompt_tokens")
-    completion = read_count(usage, "completion_tokens")
-    cached = read_first_count(usage, *CACHED)
-    written = read_first_count(usage, *WRITTEN)
-    reasoning = read_count(usage, "completion_tokens_details", "reasoning_tokens")
-    if prompt:
-        uncounted = read_count(usage, "total_tokens") - prompt - completion  # rule 4
-        for hidden in (cached, written, cached + written):
-            if hidden and uncounted in (hidden, hidden + reasoning):
-                prompt += hidden
-                uncounted -= hidden
-                break
-        completion += max(uncounted, 0)  # as the reasoning of xAI
-    return Usage(prompt, completion, cached, reasoning, written_tokens=written)
+    return read_openai_usage(_find_usage(response, choice))
+
+
+def _find_usage(response: Json, choice: Json) -> Any:
+    """The counts in a response or a chunk. Kimi streams them in the choice, Groq apart."""
+    apart = response.get("x_groq")
+    if not isinstance(apart, dict):
+        apart = {}
+    return response.get("usage") or choice.get("usage") or apart.get("usage")
 
 
 def from_wire(response: Json) -> Assistant:
@@ -205,6 +188,7 @@ class Fold:
     def __init__(self) -> None:
         self._response: Json = {}
         self._choice: Json = {}
+        self._usage: Json = {}
         self._pieces: list[Json] = []  # of the message
         self._calls = CallAssembler()
 
@@ -216,7 +200,9 @@ class Fold:
         # Only the end of a reply counts its tokens, so a stream that ends with its usage is whole,
         # even without a finish_reason. But some servers count in every chunk (xAI, vLLM): there,
         # a count says nothing about the end, unless it comes apart from the choices.
-        has_usage = bool(chunk.get("usage") or choice.get("usage"))
+        usage = _find_usage(chunk, choice)
+        self._usage = merge_counts(self._usage, usage)
+        has_usage = bool(usage)
         self._chunks += 1
         self._counts += has_usage
         is_only_count = self._counts == 1 and self._chunks > 1
@@ -227,9 +213,7 @@ class Fold:
         calls = get_or_empty(piece, "tool_calls", list)
         self._pieces.append(piece)
         deltas = make_deltas(Assistant(*_split_texts(piece)))
-        for part in calls:
-            deltas += self._calls.feed(part)
-        return deltas
+        return deltas + self._calls.feed_all(calls)
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
@@ -244,4 +228,4 @@ class Fold:
         choice = {**self._choice, "message": message}
         if not self._ends_with_usage or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
-        return {**self._response, "choices": [choice]}
+        return {**self._response, "choices": [choice], "usage": self._usage}

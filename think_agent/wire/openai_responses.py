@@ -13,6 +13,7 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
+from .counts import read_openai_usage
 from .incoming import (
     STREAM_BROKE_OFF,
     ErrorAnswer,
@@ -20,7 +21,6 @@ from .incoming import (
     extract_text,
     get_or_empty,
     parse_arguments,
-    read_count,
     require_key,
 )
 from .items import KINDS, ItemAssembler
@@ -36,6 +36,7 @@ from .settings import Settings
 
 NAME = "openai"
 PATH = "/responses"
+KEYS = ("type", "output")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 STOPPED = {
     "completed": "end_turn",
@@ -135,14 +136,7 @@ def find_error(response: Json) -> Any:
 
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
-    usage = response.get("usage")
-    return Usage(
-        input_tokens=read_count(usage, "input_tokens"),
-        output_tokens=read_count(usage, "output_tokens"),
-        cached_tokens=read_count(usage, "input_tokens_details", "cached_tokens"),
-        written_tokens=read_count(usage, "input_tokens_details", "cache_write_tokens"),
-        reasoning_tokens=read_count(usage, "output_tokens_details", "reasoning_tokens"),
-    )
+    return read_openai_usage(response.get("usage"))
 
 
 def from_wire(response: Json) -> Assistant:
