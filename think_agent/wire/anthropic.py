@@ -20,7 +20,9 @@ from .blocks import BlockAssembler
 from .counts import merge_counts, read_count, read_first_count
 from .incoming import (
     STREAM_BROKE_OFF,
+    Identity,
     add_stop_reason,
+    drop_repeats,
     extract_text,
     get_or_empty,
     parse_arguments,
@@ -219,7 +221,9 @@ def read_usage(response: Json) -> Usage:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     require_key(response, "content")
-    blocks = get_or_empty(response, "content", list)
+    if isinstance(response["content"], str):
+        response = {**response, "content": [{"type": "text", "text": response["content"]}]}
+    blocks = drop_repeats(get_or_empty(response, "content", list), _identify)
     content = []
     calls = []
     signatures = [block.get("signature", block.get("data")) for block in blocks]
@@ -247,6 +251,12 @@ def from_wire(response: Json) -> Assistant:
     details = get_or_empty(response, "stop_details", dict)
     why = details.get("category"), details.get("explanation")
     return add_stop_reason(reply, response.get("stop_reason"), STOPPED, *why)
+
+
+def _identify(block: Json) -> Identity | None:
+    if block.get("type") != "tool_use":
+        return None
+    return block.get("id"), block.get("name"), parse_arguments(block.get("input"))
 
 
 class Fold:

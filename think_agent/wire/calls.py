@@ -10,8 +10,8 @@ Rule 2: at an index, the next call begins if a piece names another tool. It also
 Rule 3: a piece with a name after whole arguments, but without another id, begins a repeat: some
         servers send each call once more at the end. A repeat adds nothing. If an id is missing, the
         arguments decide: with others, it's a call of its own. Without any it never is, whatever its
-        id: a call that nobody made would run with its defaults. An empty object isn't repeated: some
-        servers send it before the arguments.
+        id: a call that nobody made would run with its defaults. An empty object may come before
+        the arguments, so it isn't repeated.
 Rule 4: nothing else separates two calls. Servers change the id in every piece, write null for it,
         send the name late, again or in the first piece only, and mix the pieces of several calls.
 """
@@ -139,8 +139,8 @@ class CallAssembler:
 
 
 class PartialCall:
-    """A call of which some pieces have come, the first one at `index`. `before`: a whole call of the
-    same tool there, which this one may repeat.
+    """A call of which some pieces have come, the first of them at `index`. `before`: a whole call
+    of the same tool there, which this one may repeat.
     """
 
     def __init__(self, index: Any, before: "PartialCall | None") -> None:

@@ -18,7 +18,9 @@ from ..streaming import Delta
 from .counts import merge_counts, read_count
 from .incoming import (
     STREAM_BROKE_OFF,
+    Identity,
     add_stop_reason,
+    drop_repeats,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -193,7 +195,7 @@ def from_wire(response: Json) -> Assistant:
     if blocked:
         candidate = {"finishReason": "SAFETY", "finishMessage": blocked}
     content = get_or_empty(candidate, "content", dict)
-    parts = get_or_empty(content, "parts", list)
+    parts = drop_repeats(get_or_empty(content, "parts", list), _identify)
     reply = _read_parts(parts)
     reason = candidate.get("finishReason")
     mistake = get_or_empty(candidate, "finishMessage", str)
@@ -206,7 +208,7 @@ def from_wire(response: Json) -> Assistant:
         mistake=mistake,
         usage=read_usage(response),
         model=get_or_empty(response, "modelVersion", str),
-        native=content if parts else None,
+        native={**content, "parts": parts} if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
     return add_stop_reason(reply, reason, STOPPED, reason, mistake)
@@ -216,10 +218,19 @@ def _find_block(response: Json) -> str:
     """Why the prompt was blocked; empty if it wasn't."""
     feedback = get_or_empty(response, "promptFeedback", dict)
     reason = get_or_empty(feedback, "blockReason", str)
+    if reason == "BLOCK_REASON_UNSPECIFIED":  # it's the default, and says nothing
+        return ""
     message = get_or_empty(feedback, "blockReasonMessage", str)
     if reason and message:
         return f"{reason}: {message}"
     return reason
+
+
+def _identify(part: Json) -> Identity | None:
+    call = get_or_empty(part, "functionCall", dict)
+    if not call:
+        return None
+    return call.get("id"), call.get("name"), parse_arguments(call.get("args"))
 
 
 def _read_parts(parts: list[Json]) -> Assistant:
@@ -234,7 +245,7 @@ def _read_parts(parts: list[Json]) -> Assistant:
             name = get_or_empty(call, "name", str)
             arguments = parse_arguments(call.get("args"))
             calls.append(ToolCall(get_or_empty(call, "id", str), name, arguments))
-        elif part.get("thought"):
+        if part.get("thought"):
             thinking += words
         else:
             text += words

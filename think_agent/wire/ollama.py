@@ -20,7 +20,8 @@ from typing import Any
 from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
-from .chat import read_function_calls, write_messages
+from .chat import drop_repeated_calls, read_function_calls, write_messages
+from .counts import read_count, read_first_count
 from .incoming import (
     add_stop_reason,
     get_or_empty,
@@ -28,13 +29,12 @@ from .incoming import (
     merge_pieces,
     require_key,
 )
-from .counts import read_count, read_first_count
 from .outgoing import describe_function, drop_empty
 from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
-KEYS = ("message", "done")  # a response, or an event of it, has one of them
+KEYS = ("done",)  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 STOPPED = "none; usually the model has repeated itself"
 REASONS = {
@@ -124,7 +124,7 @@ def read_usage(response: Json) -> Usage:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     require_key(response, "message")
-    message = get_or_empty(response, "message", dict)
+    message = drop_repeated_calls(get_or_empty(response, "message", dict))
     reply = Assistant(
         get_or_empty(message, "content", str),
         get_or_empty(message, "thinking", str),

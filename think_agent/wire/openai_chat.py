@@ -5,7 +5,8 @@ Rule 1: a reply asks for tools if it has calls. Its `finish_reason` does not tel
 Rule 2: a reply goes back as it came, with its reasoning. Only what servers refuse to read again is
         repaired: missing call ids, arguments that are not JSON, nulls and empty lists, an answer
         that the server has parsed.
-Rule 3: one reply is one choice, the first, however many a server sends.
+Rule 3: one reply is one choice, the first, however many a server sends. But if it announces calls
+        and has none, they are those of the next choice that has some (Copilot, with Claude).
 """
 
 from collections import defaultdict
@@ -16,10 +17,11 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from .calls import CallAssembler
-from .chat import read_function_calls, write_messages
+from .chat import drop_repeated_calls, read_function_calls, write_messages
 from .counts import merge_counts, read_openai_usage
 from .incoming import (
     STREAM_BROKE_OFF,
+    TOOL_STOP_REASONS,
     add_stop_reason,
     extract_text,
     first_choice,
@@ -142,7 +144,9 @@ def from_wire(response: Json) -> Assistant:
     choice = first_choice(get_or_empty(response, "choices", list))  # rule 3
     reason = choice.get("finish_reason")
     # Azure leaves out a message that it has filtered.
-    message = _drop_empty(get_or_empty(choice, "message", dict))
+    message = drop_repeated_calls(_drop_empty(get_or_empty(choice, "message", dict)))
+    if reason in TOOL_STOP_REASONS and "tool_calls" not in message:
+        message |= _find_calls_elsewhere(response)  # rule 3
     if "refusal" in message:
         reason = "content_filter"
     reply = Assistant(
@@ -166,6 +170,16 @@ def _drop_empty(message: Json) -> Json:
     return plain
 
 
+def _find_calls_elsewhere(response: Json) -> Json:
+    """The calls that the choices after the first one hold."""
+    _, *others = get_or_empty(response, "choices", list)
+    for choice in others:
+        calls = get_or_empty(get_or_empty(choice, "message", dict), "tool_calls", list)
+        if calls:
+            return {"tool_calls": calls}
+    return {}
+
+
 def _split_texts(message: Json) -> tuple[str, str]:
     """The text and the reasoning. Mistral sends both in one list. Some servers send the reasoning
     twice, under two names.
@@ -184,6 +198,7 @@ class Fold:
     _chunks = 0
     _counts = 0  # the chunks with a count of tokens
     _ends_with_usage = False
+    _has_content = False
 
     def __init__(self) -> None:
         self._response: Json = {}
@@ -191,6 +206,7 @@ class Fold:
         self._usage: Json = {}
         self._pieces: list[Json] = []  # of the message
         self._calls = CallAssembler()
+        self._others: dict[Any, CallAssembler] = {}  # by the number of the choice
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= drop_empty(**chunk)
@@ -210,10 +226,22 @@ class Fold:
         self.ended = has_usage and not choices and "finish_reason" in self._choice
 
         piece = _drop_empty(get_or_empty(choice, "delta", dict))
+        if not piece and not self._has_content:  # a whole message: the server doesn't stream
+            piece = _drop_empty(get_or_empty(choice, "message", dict))
+        self._has_content = self._has_content or not piece.keys() <= {"role"}
         calls = get_or_empty(piece, "tool_calls", list)
         self._pieces.append(piece)
+        self._feed_others(choices)
         deltas = make_deltas(Assistant(*_split_texts(piece)))
         return deltas + self._calls.feed_all(calls)
+
+    def _feed_others(self, choices: list[Json]) -> None:
+        """The calls in the choices after the first one (rule 3)."""
+        for choice in choices:
+            index = choice.get("index")
+            calls = get_or_empty(get_or_empty(choice, "delta", dict), "tool_calls", list)
+            if index and calls:
+                self._others.setdefault(index, CallAssembler()).feed_all(calls)
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
@@ -228,4 +256,7 @@ class Fold:
         choice = {**self._choice, "message": message}
         if not self._ends_with_usage or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
-        return {**self._response, "choices": [choice], "usage": self._usage}
+        choices = [choice]
+        for calls in self._others.values():
+            choices.append({"index": 1, "message": {"tool_calls": calls.whole()}})
+        return {**self._response, "choices": choices, "usage": self._usage}
