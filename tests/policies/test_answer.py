@@ -61,13 +61,16 @@ WRONG |= {f"Here:\n```json\n{RIGHT}\n```": "not JSON alone"}
 @pytest.mark.parametrize(("wrong", "problem"), WRONG.items())
 def test_a_wrong_answer_is_asked_for_once_more_with_what_is_wrong(wrong, problem):
     repaired = deciding(LEAVE, wrong, RIGHT).run("go")
-    assert (repaired.exit, repaired.data) == ("signal", GOOD)
+    assert repaired.exit == "signal"
+    assert repaired.data == GOOD
     [asked] = kit_said(repaired)
     assert "does not fit" in asked.text
     assert problem in asked.text
     for settings in ({}, {"max_model_calls": 3}):  # it counts as a model call
         given_up = deciding(LEAVE, wrong, wrong, **settings).run("go")
-        assert (given_up.exit, given_up.data, given_up.model_calls) == ("invalid_answer", None, 3)
+        assert given_up.exit == "invalid_answer"
+        assert given_up.data is None
+        assert given_up.model_calls == 3
 
 
 def test_an_answer_is_validated_as_arguments_are():
@@ -124,7 +127,8 @@ def test_the_answer_may_have_any_type_that_pydantic_can_validate(kind, bare, dat
     asked_in_a_wrapper = list(schema["properties"]) == ["answer"]
     assert asked_in_a_wrapper == (kind not in (Refund, Row, Point, Strict))
     outcome = deciding(LEAVE, bare, answer=kind).run("go")
-    assert (outcome.exit, outcome.data) == ("signal", data)
+    assert outcome.exit == "signal"
+    assert outcome.data == data
     if asked_in_a_wrapper and not bare.startswith("`"):
         wrapped = f'{{"answer": {bare}}}'
         assert deciding(LEAVE, wrapped, answer=kind).run("go").data == data
@@ -176,19 +180,24 @@ def test_any_text_is_read_or_does_not_fit(text):
 def test_after_silence_the_typed_answer_is_asked_for():
     for wrong in ([], [BAD]):
         outcome = deciding("It is approved.", *wrong, RIGHT).run("go")
-        assert (outcome.exit, outcome.data) == ("silence", GOOD)
+        assert outcome.exit == "silence"
+        assert outcome.data == GOOD
     assert deciding("It is approved.", BAD, BAD).run("go").exit == "invalid_answer"
 
 
 def test_calls_beside_the_typed_answer_are_not_run():
     stray = Assistant(RIGHT, tool_calls=(call("look"),))
     outcome = deciding("Approved.", stray).run("go")
-    assert (outcome.exit, outcome.actions, outcome.data) == ("silence", (), GOOD)
+    assert outcome.exit == "silence"
+    assert outcome.actions == ()
+    assert outcome.data == GOOD
 
 
 def test_at_a_limit_no_typed_answer_is_asked_for():
     outcome = deciding("So far so good.", max_model_calls=1).run("go")
-    assert (outcome.exit, outcome.answer, outcome.data) == ("limit", "So far so good.", None)
+    assert outcome.exit == "limit"
+    assert outcome.answer == "So far so good."
+    assert outcome.data is None
 
 
 @pytest.mark.parametrize("provider", SPEAKS)
@@ -204,7 +213,8 @@ def test_every_provider_gets_the_schema_in_its_own_place(provider):
         for way in WAYS:
             made = Agent(model_of(provider, server), [look], answer=Decision)
             outcome = way(made, "Decide on ORD-001")
-            assert (outcome.exit, outcome.data) == ("signal", GOOD)
+            assert outcome.exit == "signal"
+            assert outcome.data == GOOD
 
 
 # A finished plan of the json dialect has given its answer.
@@ -238,7 +248,8 @@ def test_a_finished_plan_is_not_asked_for_its_answer_again(way, plans, settings,
     settings = {"force": "never", "silence": "accept", **settings}
     looking = Agent(in_dialect(model, "json"), [replace(look, read_only=True)], **settings)
     outcome = way(looking, "Look.")
-    assert (outcome.exit, outcome.answer) == (exit, answer)
+    assert outcome.exit == exit
+    assert outcome.answer == answer
     assert outcome.model_calls == len(plans)
     for end in range(1, len(outcome.transcript)):
         assert looking.resume(outcome.transcript[:end]).transcript == outcome.transcript

@@ -57,7 +57,9 @@ def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
     checked, unchecked = Books(), Books()
     outcome = checked.agent(*replies).run("Go.")
     plain = unchecked.agent(*replies, done_when=()).run("Go.")
-    assert (outcome.exit, outcome.answer, checked.looks) == (exit, "Done.", 1)
+    assert outcome.exit == exit
+    assert outcome.answer == "Done."
+    assert checked.looks == 1
     assert outcome.checks == (Checked("everything_done"),)
     without = [m for m in outcome.transcript if not isinstance(m, Checked)]
     assert without == list(plain.transcript)  # no message to the model, and no call
@@ -71,7 +73,8 @@ def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
 def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
     books = Books("B")
     outcome = books.agent(*replies).run("Go.")
-    assert (outcome.exit, books.done) == (exit, ["B"])
+    assert outcome.exit == exit
+    assert books.done == ["B"]
     [question] = questions(outcome)
     assert "- B: not done" in question
     assert [check.missing for check in outcome.checks] == ["B: not done", None]
@@ -81,7 +84,8 @@ def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
 def test_a_model_that_says_why_it_cannot_be_done_ends_unmet(says_done):
     books = Books("B")
     outcome = books.agent(*says_done, "B is out of stock.").run("Go.")
-    assert (outcome.exit, outcome.answer) == ("unmet", "B is out of stock.")
+    assert outcome.exit == "unmet"
+    assert outcome.answer == "B is out of stock."
     assert len(questions(outcome)) == 1  # nothing was done since the first
     assert books.looks == 1
     assert outcome.transcript[-1] == Ended("unmet")
@@ -91,7 +95,9 @@ def test_the_model_is_told_at_most_twice_a_turn():
     books = Books("C")
     replies = LEAVE, DO, LEAVE, DO, LEAVE, "Never C."
     outcome = books.agent(*replies).run("Go.")
-    assert (outcome.exit, len(questions(outcome)), books.looks) == ("unmet", 2, 3)
+    assert outcome.exit == "unmet"
+    assert len(questions(outcome)) == 2
+    assert books.looks == 3
 
 
 def test_after_a_failed_check_the_tool_choice_is_the_usual_one():
@@ -109,7 +115,8 @@ def test_silence_is_confirmed_before_the_checks_and_not_after_them():
     replies = goes_on, "I will do B.", LEAVE, think("Hm.", True), "It is out of stock."
     outcome = books.agent(*replies).run("Go.")
     assert [message.kind for message in kit_said(outcome)] == ["silence", "check"]
-    assert (outcome.exit, outcome.answer) == ("unmet", "It is out of stock.")
+    assert outcome.exit == "unmet"
+    assert outcome.answer == "It is out of stock."
 
 
 # Checks that fail.
@@ -150,7 +157,8 @@ def test_a_check_that_fails_has_found_nothing_and_raises(check, seconds, error, 
     assert not of_kind(transcript, Checked)
     assert len(of_kind(transcript, User)) == 1
     mended = Books().agent(LEAVE, "So.").resume(transcript)
-    assert (mended.exit, mended.answer) == ("signal", "So.")
+    assert mended.exit == "signal"
+    assert mended.answer == "So."
 
 
 @pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
@@ -196,20 +204,25 @@ def test_at_a_limit_the_closing_question_names_what_is_missing(limit):
     outcome = books.agent(call("do", what="A"), "B is open.", **limit).run("Go.")
     [closing] = kit_said(outcome)
     assert "What is missing:\n- B: not done" in closing.text
-    assert (closing.kind, outcome.exit, books.looks) == ("limit", "limit", 1)
+    assert closing.kind == "limit"
+    assert outcome.exit == "limit"
+    assert books.looks == 1
 
 
 def test_a_run_that_gives_up_runs_no_check():
     books = Books("B")
     outcome = books.agent(*[call("do")] * 9).run("Go.")
-    assert (outcome.exit, outcome.checks, books.looks) == ("gave_up", (), 0)
+    assert outcome.exit == "gave_up"
+    assert outcome.checks == ()
+    assert books.looks == 0
 
 
 def test_a_typed_answer_is_asked_for_after_the_checks():
     books = Books("B")
     replies = "Done.", DO, "Done.", json.dumps({"answer": 5})
     outcome = books.agent(*replies, answer=int).run("Go.")
-    assert (outcome.exit, outcome.data) == ("silence", 5)
+    assert outcome.exit == "silence"
+    assert outcome.data == 5
     assert [message.kind for message in kit_said(outcome)] == ["check", "answer"]
 
 
@@ -217,7 +230,9 @@ def test_a_thinker_and_an_actor_are_checked_as_one_model():
     books = Books("B")
     both = split(thinker=ScriptedModel([LEAVE]), actor=ScriptedModel([DO, LEAVE, "Done."]))
     outcome = Agent(both, books.tools, done_when=[books.everything_done]).run("Go.")
-    assert (outcome.exit, books.done, len(questions(outcome))) == ("signal", ["B"], 1)
+    assert outcome.exit == "signal"
+    assert books.done == ["B"]
+    assert len(questions(outcome)) == 1
 
 
 # Resumed anywhere.
@@ -238,5 +253,6 @@ def test_a_check_without_a_record_runs_when_the_run_is_resumed():
     with pytest.raises(KeyboardInterrupt) as stopped:
         checking.run("Go.")
     outcome = checking.resume(stopped.value.transcript)
-    assert (outcome.exit, len(outcome.checks)) == ("signal", 2)
+    assert outcome.exit == "signal"
+    assert len(outcome.checks) == 2
     assert looks == ["first", "second", "second"]

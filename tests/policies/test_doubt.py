@@ -141,7 +141,8 @@ def test_with_a_person_a_repeat_is_asked_about(person, booked):
     assert asked.question.startswith(
         'Run pay(order="A")? It was tried before and may have happened.'
     )
-    assert (shop.booked, codes(outcome)) == (booked, ["", "" if person else "person"])
+    assert shop.booked == booked
+    assert codes(outcome) == ["", "" if person else "person"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,8 @@ def test_a_tool_that_knows_that_nothing_happened_is_called_again():
 def test_a_try_that_did_nothing_leaves_the_doubt_about_the_try_before_it():
     shop = Shop(BROKEN, CLOSED)
     shop.agent(PAY, PAY, PAY, "So.", answers=[True]).run("Pay A.")
-    assert (len(shop.booked), len(shop.asked)) == (3, 2)
+    assert len(shop.booked) == 3
+    assert len(shop.asked) == 2
 
 
 def test_of_two_equal_calls_in_one_reply_the_second_is_a_repeat_while_the_first_is_in_doubt():
@@ -287,7 +289,8 @@ def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(
     agent = shop.agent(FIRST, "Not sure.", REWORDED[0], "So.", answers=answers)
     first = agent.run("The rent of May.", transcript=saved)
     agent.run("The rent of June.", transcript=saved or first.transcript)
-    assert (len(shop.tries), len(shop.asked)) == (tries, len(answers))
+    assert len(shop.tries) == tries
+    assert len(shop.asked) == len(answers)
     if takes_key:
         assert shop.payments == payments
 
@@ -324,7 +327,8 @@ TWICE = STARTED, Verdict("yes", "p"), STARTED  # a second crash, after a yes
 @pytest.mark.parametrize("options", [{"idempotent": True}, {"takes_key": True}])
 def test_a_started_call_is_repeated_if_that_does_no_harm(options):
     shop = Shop(**options)
-    assert (shop.resumed(STARTED).exit, shop.booked) == ("silence", ["A"])
+    assert shop.resumed(STARTED).exit == "silence"
+    assert shop.booked == ["A"]
     assert shop.keys in ([], ["key-1"])
 
 
@@ -343,7 +347,8 @@ def test_a_started_call_waits_for_a_person(options, settings, notes):
     shop = Shop(**options)
     assert shop.resumed(*notes, **settings).exit == "needs_human"
     shop.resumed(*notes, answers=[True], **settings)
-    assert (len(shop.asked), shop.booked) == (1, ["A"])
+    assert len(shop.asked) == 1
+    assert shop.booked == ["A"]
     assert all(shop.keys)
 
 
@@ -369,7 +374,8 @@ def test_a_yes_after_the_crash_keeps_the_edit_from_before_it():
 def test_one_yes_covers_doubt_and_approval():
     shop = Shop(BROKEN, needs_approval=True)
     shop.agent(PAY, PAY, "So.", answers=[True]).run("Pay A.")
-    assert (len(shop.asked), shop.booked) == (2, ["A", "A"])  # one question a call
+    assert len(shop.asked) == 2  # one question a call
+    assert shop.booked == ["A", "A"]
 
 
 def test_doubt_never_turns_a_refusal_into_a_call():
@@ -380,7 +386,9 @@ def test_doubt_never_turns_a_refusal_into_a_call():
 
     shop = Shop()
     [result] = results(shop.resumed(STARTED, answers=[True], policies=[never]))
-    assert (shop.booked, shop.asked, result.refused) == ([], [], "rule")
+    assert shop.booked == []
+    assert shop.asked == []
+    assert result.refused == "rule"
     assert result.content == "error: not run. It was started before and may have happened."
 
 
@@ -389,7 +397,8 @@ def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
     done = STARTED, ToolResult("p", "pay", "paid A")
     shop = Shop()
     outcome = shop.agent("So.").resume(crashed(*done, calls=(WRITTEN, other)))
-    assert (outcome.exit, shop.booked) == ("silence", ["B"])
+    assert outcome.exit == "silence"
+    assert shop.booked == ["B"]
 
 
 def test_a_call_that_never_got_to_its_function_is_not_in_doubt():
@@ -409,7 +418,8 @@ def test_after_a_crash_the_question_shows_the_call_as_a_policy_changed_it():
 
     shop = Shop()
     outcome = shop.resumed(replace(STARTED, arguments={"order": "B"}), policies=[pays_b])
-    assert (shop.booked, outcome.exit) == ([], "needs_human")
+    assert shop.booked == []
+    assert outcome.exit == "needs_human"
     assert outcome.answer.startswith('Run pay(order="B")? It was tried before')
 
 
@@ -428,7 +438,8 @@ def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
     shop = Shop(declared=pay_known)
     outcome = shop.resumed(STARTED)
     [result] = results(outcome)
-    assert (result.refused, result.in_doubt) == ("invalid", True)
+    assert result.refused == "invalid"
+    assert result.in_doubt
     known.append("A")
     later = shop.agent(PAY, "So.").run("Try again.", transcript=outcome.transcript)
     assert shop.booked == []
@@ -446,8 +457,10 @@ def test_a_new_request_after_a_crash_tells_the_model_which_call_may_have_happene
     left = crashed(STARTED, calls=(WRITTEN, call("look")))
     outcome = shop.agent("It may.").run("Did it work?", transcript=left)
     in_doubt, not_run = results(outcome)
-    assert (in_doubt.content, in_doubt.refused) == (STOPPED_IN_IT, "")
-    assert (not_run.refused, shop.booked) == ("stopped", [])
+    assert in_doubt.content == STOPPED_IN_IT
+    assert in_doubt.refused == ""
+    assert not_run.refused == "stopped"
+    assert shop.booked == []
     assert isinstance(outcome.transcript[-3], User)
 
 
@@ -455,6 +468,8 @@ def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
     agent = Shop().agent("I paid already.", answers=[Verdict("quit")])
     stopped = agent.resume(crashed(STARTED))
     outcome = agent.run("Go on.", transcript=stopped.transcript)
-    assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
+    assert stopped.exit == "declined"
+    assert outcome.answer == "I paid already."
     [result] = results(outcome)
-    assert (result.content, result.in_doubt) == (STOPPED_IN_IT, True)
+    assert result.content == STOPPED_IN_IT
+    assert result.in_doubt

@@ -47,7 +47,8 @@ def test_a_look_runs_and_a_payment_is_refused_with_what_to_do():
     outcome = desk.run((think("It is due."), LOOK), (think("It is."), PAY), "Open.")
     assert desk.ran == ["look"]
     [refused] = results(outcome, "pay")
-    assert (refused.refused, "Call the tool instead" in refused.content) == ("text", True)
+    assert refused.refused == "text"
+    assert "Call the tool instead" in refused.content
 
 
 def test_the_gate_judges_first():
@@ -59,7 +60,8 @@ def test_the_gate_judges_first():
 def test_a_person_is_asked_once_if_there_is_one(person, ran):
     desk = Desk()
     desk.run((think("It is due."), PAY), "So.", person=person)
-    assert (desk.ran, len(desk.asked)) == (ran, 1)
+    assert desk.ran == ran
+    assert len(desk.asked) == 1
     assert "The model wrote this call as text." in desk.asked[0]
 
 
@@ -67,19 +69,23 @@ def test_one_yes_covers_text_and_approval():
     desk = Desk()
     desk.tools[0] = replace(desk.tools[0], needs_approval=True)
     desk.run((think("It is due."), PAY), "So.", person=True)
-    assert (desk.ran, len(desk.asked)) == (["pay"], 1)
+    assert desk.ran == ["pay"]
+    assert len(desk.asked) == 1
 
 
 def test_a_thought_in_text_counts_and_may_signal():
     leaves = replace(think("All is paid.", should_continue=False), recovered=True)
     outcome = Desk().run(leaves, "Paid.")
-    assert (outcome.exit, outcome.thoughts) == ("signal", ("All is paid.",))
+    assert outcome.exit == "signal"
+    assert outcome.thoughts == ("All is paid.",)
 
 
 def test_three_refusals_in_a_row_end_the_run_and_name_json():
     desk = Desk()
     outcome = desk.run(*[(think("It is due."), PAY)] * 5)
-    assert (outcome.exit, outcome.model_calls, desk.ran) == ("gave_up", 3, [])
+    assert outcome.exit == "gave_up"
+    assert outcome.model_calls == 3
+    assert desk.ran == []
     assert 'in_dialect(model, "json")' in outcome.answer
 
 
