@@ -1,4 +1,7 @@
-"""A person decides before a call that needs it. (Calls in doubt: test_doubt.py.)"""
+"""A person decides before a call that needs it (`policies/approval.py`, `policies/asking.py`).
+
+Calls in doubt: `test_doubt.py`. Questions that wait for days: `test_asking.py`.
+"""
 
 import asyncio
 import json
@@ -7,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated
 
@@ -69,23 +72,36 @@ def test_yes_runs_the_call_and_the_question_shows_the_call_and_its_thought():
     assert desk.asked == [question]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "says"),
-    [
-        (Verdict("no", reason="ask the manager", by="Ada"), "Ada said no (ask the manager)"),
-        (False, "a person said no (no reason given)"),
-    ],
-)
-def test_no_is_a_result_for_the_model_with_the_reason(verdict, says):
+@dataclass(frozen=True)
+class No:
+    """How a person says no, and what the model reads."""
+
+    name: str
+    verdict: Verdict | bool
+    reads: str
+
+
+NOES = [
+    No(
+        "with a reason",
+        Verdict("no", reason="ask the manager", by="Ada"),
+        reads="Ada said no (ask the manager)",
+    ),
+    No("as a bool", False, reads="a person said no (no reason given)"),
+]
+
+
+@pytest.mark.parametrize("no", NOES, ids=lambda no: no.name)
+def test_after_a_no_the_call_does_not_run_and_the_model_reads_the_reason(no):
     desk = Desk()
-    outcome = desk.agent(verdict).run("Pay")
-    (result,) = results(outcome, "pay")
+    outcome = desk.agent(no.verdict).run("Pay")
+    [result] = results(outcome, "pay")
     assert desk.paid == []
     assert outcome.exit == "silence"
     assert outcome.actions == ()
     assert result.is_error
     assert result.refused == "person"
-    assert says in result.content
+    assert no.reads in result.content
 
 
 def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
@@ -218,13 +234,28 @@ def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
 # When is a person asked?
 
 
-@pytest.mark.parametrize(
-    ("cents", "asked"), [(50_000, 0), (50_001, 1), ("50001", 1), ("50000", 0), ("much", 0)]
-)
-def test_a_predicate_decides_by_what_the_function_will_get(cents, asked):
-    desk = Desk(pay_call(cents), needs_approval=lambda arguments: arguments["cents"] > 50_000)
+@dataclass(frozen=True)
+class Amount:
+    """What the model wrote for `cents`, and whether a person is asked if it is over 50,000."""
+
+    cents: object
+    is_asked: bool
+
+
+AMOUNTS = [
+    Amount(50_000, is_asked=False),
+    Amount(50_001, is_asked=True),
+    Amount("50000", is_asked=False),
+    Amount("50001", is_asked=True),
+    Amount("much", is_asked=False),  # it does not fit, so it is refused before that
+]
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: repr(amount.cents))
+def test_a_predicate_decides_by_what_the_function_will_get(amount):
+    desk = Desk(pay_call(amount.cents), needs_approval=lambda received: received["cents"] > 50_000)
     desk.agent(False).run("Pay")
-    assert len(desk.asked) == asked
+    assert len(desk.asked) == amount.is_asked
 
 
 def test_a_predicate_that_raises_asks_the_person_and_says_so():
@@ -236,7 +267,7 @@ def test_a_predicate_that_raises_asks_the_person_and_says_so():
 
 
 @pytest.mark.parametrize("arguments", ["{", {}, {"cents": None}, {"cents": 1, "more": 2}])
-def test_a_call_that_cannot_run_is_not_asked_about(arguments):
+def test_a_call_with_invalid_arguments_is_refused_and_not_asked_about(arguments):
     desk = Desk(ToolCall("p", "pay", arguments))
     outcome = desk.agent(True).run("Pay")
     assert desk.asked == []
@@ -256,14 +287,14 @@ def test_calls_before_the_question_are_run_before_it():
     assert desk.paid == [1]
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "paid"),
-    [
-        ((True, True), [1, 2]),
-        ((True, False), [1]),
-        ((Verdict("yes", arguments={"cents": 3}), True), [3, 2]),
-    ],
-)
+TWO_VERDICTS = {  # for two calls with the same id: what is paid
+    "yes, yes": ([True, True], [1, 2]),
+    "yes, no": ([True, False], [1]),
+    "an edit, yes": ([Verdict("yes", arguments={"cents": 3}), True], [3, 2]),
+}
+
+
+@pytest.mark.parametrize(("verdicts", "paid"), TWO_VERDICTS.values(), ids=TWO_VERDICTS)
 def test_a_verdict_covers_one_call_even_if_ids_repeat(verdicts, paid):
     desk = Desk(pay_call(1), pay_call(2))
     desk.agent(*verdicts).run("Pay")
@@ -376,10 +407,9 @@ def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(needs_appro
     kind = Annotated[int, pydantic.AfterValidator(fail_sometimes)]
     desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
     [result] = results(desk.agent(True).run("Pay"))
-    assert (desk.paid, result.refused, result.in_doubt) in [
-        ([5], "", False),
-        ([], "invalid", False),
-    ]
+    assert desk.paid == ([] if result.refused else [5])
+    assert result.refused in ("", "invalid")
+    assert not result.in_doubt
     assert len(desk.asked) <= 1
     if desk.paid:
         assert len(desk.asked) == needs_approval

@@ -1,4 +1,4 @@
-"""A call that carries its own thought: only the model sees that argument (`carry=True`)."""
+"""With `carry=True` a call carries its own thought. Only the model sees that argument."""
 
 import json
 

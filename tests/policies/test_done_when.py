@@ -1,9 +1,11 @@
-"""When the model says that it is done, checks look whether that is true: `Agent(done_when=...)`."""
+"""When the model says that it is done, checks see whether that is true (`policies/done_when.py`)."""
 
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -50,14 +52,26 @@ def questions(outcome) -> list[str]:
 # The model says that it is done, by a signal or by silence.
 
 
-@pytest.mark.parametrize(
-    ("replies", "exit"), [((LEAVE, "Done."), "signal"), (("Done.",), "silence")]
-)
-def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
+@dataclass(frozen=True)
+class Ending:
+    """How a model says that it is done, and the exit of a turn that ends like this."""
+
+    exit: str
+    says: list[Any]  # that it is done
+    then: list[Any]  # what follows if nothing is missing
+
+
+SIGNAL = Ending("signal", says=[LEAVE], then=["Done."])
+SILENCE = Ending("silence", says=["Done."], then=[])
+each_ending = pytest.mark.parametrize("ending", [SIGNAL, SILENCE], ids=lambda ending: ending.exit)
+
+
+@each_ending
+def test_if_nothing_is_missing_the_model_is_told_nothing(ending):
     checked, unchecked = Books(), Books()
-    outcome = checked.agent(*replies).run("Go.")
-    plain = unchecked.agent(*replies, done_when=()).run("Go.")
-    assert outcome.exit == exit
+    outcome = checked.agent(*ending.says, *ending.then).run("Go.")
+    plain = unchecked.agent(*ending.says, *ending.then, done_when=()).run("Go.")
+    assert outcome.exit == ending.exit
     assert outcome.answer == "Done."
     assert checked.looks == 1
     assert outcome.checks == (Checked("everything_done"),)
@@ -66,14 +80,11 @@ def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
     assert plain.checks == ()
 
 
-@pytest.mark.parametrize(
-    ("replies", "exit"),
-    [((LEAVE, DO, LEAVE, "Did it."), "signal"), (("Did it.", DO, "Did it."), "silence")],
-)
-def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
+@each_ending
+def test_the_model_is_told_what_is_missing_and_does_it(ending):
     books = Books("B")
-    outcome = books.agent(*replies).run("Go.")
-    assert outcome.exit == exit
+    outcome = books.agent(*ending.says, DO, *ending.says, *ending.then).run("Go.")
+    assert outcome.exit == ending.exit
     assert books.done == ["B"]
     [question] = questions(outcome)
     assert "- B: not done" in question
@@ -138,20 +149,35 @@ def gives_a_number(turn):
     return 3
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A check that gives no result, and the error that leaves the run."""
+
+    check: Any
+    error: type[Exception]
+    says: str
+    seconds: float = 60
+
+
 BROKEN = [
-    (raises, 60, KeyError, "no such table"),
-    (hangs, 0.05, TimeoutError, "the check hangs took longer than 0.05 seconds"),
-    (hangs_too, 0.05, TimeoutError, "the check hangs_too took longer than 0.05 seconds"),
-    (gives_a_number, 60, TypeError, "the check gives_a_number gave 3"),
+    Broken(raises, KeyError, "no such table"),
+    Broken(hangs, TimeoutError, "the check hangs took longer than 0.05 seconds", seconds=0.05),
+    Broken(
+        hangs_too, TimeoutError, "the check hangs_too took longer than 0.05 seconds", seconds=0.05
+    ),
+    Broken(gives_a_number, TypeError, "the check gives_a_number gave 3"),
 ]
+each_broken_check = pytest.mark.parametrize(
+    "broken", BROKEN, ids=lambda broken: broken.check.__name__
+)
 
 
-@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
+@each_broken_check
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_a_check_that_fails_has_found_nothing_and_raises(check, seconds, error, told, way):
-    """It is no finding about the work, and the model cannot help it."""
-    checking = Books().agent(LEAVE, "So.", done_when=[check], check_timeout=seconds)
-    with pytest.raises(error, match=told) as raised:
+def test_a_check_that_raises_or_hangs_has_found_nothing_and_its_error_leaves_the_run(broken, way):
+    """The model is not told: it cannot help it."""
+    checking = Books().agent(LEAVE, "So.", done_when=[broken.check], check_timeout=broken.seconds)
+    with pytest.raises(broken.error, match=broken.says) as raised:
         way(checking, "Go.", ())
     transcript = raised.value.transcript
     assert not of_kind(transcript, Checked)
@@ -161,15 +187,14 @@ def test_a_check_that_fails_has_found_nothing_and_raises(check, seconds, error, 
     assert mended.answer == "So."
 
 
-@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
-def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(
-    check, seconds, error, told
-):
-    checking = Books().agent(DO, "So.", done_when=[check], check_timeout=seconds, max_model_calls=2)
+@each_broken_check
+def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(broken):
+    settings = {"check_timeout": broken.seconds, "max_model_calls": 2}
+    checking = Books().agent(DO, "So.", done_when=[broken.check], **settings)
     outcome = checking.run("Go.")
     assert outcome.exit == "limit"
     [checked] = outcome.checks
-    assert checked.missing.startswith(f"could not be checked: {error.__name__}: ")
+    assert checked.missing.startswith(f"could not be checked: {broken.error.__name__}: ")
 
 
 def test_an_async_check_runs_in_every_way():

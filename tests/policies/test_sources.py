@@ -1,4 +1,7 @@
-"""An answer with sources: a claim names the results on which it stands, and wrong ones are told."""
+"""With `Source` in its type, an answer names the results it is based on.
+
+This is rule 5 of `policies/answer.py`. A source that is wrong is told to the model once.
+"""
 
 import html
 import json
