@@ -36,6 +36,7 @@ class ReadsAhead(Generic[E]):
 
     def __init__(self) -> None:
         self._begun: dict[str, Begun[E]] = {}
+        self._dropped: list[asyncio.Task[tuple[list[E], Exception | None]]] = []  # rule 3
 
     def begin(self, call: ToolCall, perform: Callable[[], AsyncGenerator[E, None]]) -> None:
         """Start a call, unless it has been started."""
@@ -52,6 +53,7 @@ class ReadsAhead(Generic[E]):
             return None
         if begun.call != call:  # rule 2
             begun.task.cancel()
+            self._dropped.append(begun.task)
             return None
         try:
             return await begun.task
@@ -61,12 +63,14 @@ class ReadsAhead(Generic[E]):
 
     async def drop(self) -> None:
         """Cancel the calls that were never taken, and wait until they have ended (rule 3)."""
-        if not self._begun:
+        waiting = {begun.task for begun in self._begun.values()}
+        waiting.update(self._dropped)
+        if not waiting:
             return
         import asyncio
 
-        waiting = {begun.task for begun in self._begun.values()}
         self._begun.clear()
+        self._dropped.clear()
         for task in waiting:
             task.cancel()
         cancelled: asyncio.CancelledError | None = None

@@ -234,7 +234,8 @@ def test_a_call_with_many_arguments_stays_on_the_screen():
 def test_a_call_in_doubt_has_three_answers():
     new = ToolCall("p", "pay", {"cents": 1})
     verdict, shown = answered("ew", {"cents": 2}, as_new=new)
-    assert (verdict.decision, verdict.new) == ("yes", True)
+    assert verdict.decision == "yes"
+    assert verdict.new is True
     assert "Answer with one of these letters: y, w, n, v, q." in shown
     assert re.search(r"cents: 2\s+As a new one it would be:\s+cents: 1\s+Run pay\?", shown)
 

@@ -305,7 +305,8 @@ def test_when_the_reader_of_a_pipe_goes_away_the_exit_code_is_1_and_nothing_is_p
         assert process.stdout
         process.stdout.close()
         assert process.stderr
-        assert (process.stderr.read(), process.wait(timeout=30)) == ("", 1)
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=30) == 1
 
 
 def test_any_agent_can_be_watched_even_in_a_dumb_terminal(capsys):

@@ -61,7 +61,8 @@ def desk(*replies, **settings):
 
 def test_the_exit_by_signal():
     outcome = desk(*REFUND).run("Refund ORD-001")
-    assert (outcome.exit, outcome.answer) == ("signal", "Refunded $89.")
+    assert outcome.exit == "signal"
+    assert outcome.answer == "Refunded $89."
     assert outcome.model_calls == len(outcome.turn.replies) == 5
     assert outcome.usage == Usage(60, 29)
     assert outcome.thoughts == ("look first", "all rules hold", "done")
@@ -101,7 +102,9 @@ def test_a_transcript_that_is_passed_in_is_continued():
     assert handed_in == list(first.transcript)
     assert second.transcript[: len(first.transcript)] == first.transcript
     assert second.transcript[len(first.transcript)] == User("And ORD-003?")
-    assert (second.answer, second.thoughts, second.model_calls) == ("No.", ("done",), 2)
+    assert second.answer == "No."
+    assert second.thoughts == ("done",)
+    assert second.model_calls == 2
     assert second.usage == Usage(10, 5)
     assert second.turn.replies[0].tool_choice == Force("think")  # a new turn needs a new thought
 
@@ -142,7 +145,8 @@ def test_calls_without_an_id_get_a_new_one_and_nothing_else_changes(calls, histo
     given = [call.id for call in calls if call.id]
     taken = {call.id for said in history if isinstance(said, Assistant) for call in said.tool_calls}
     for old, new in zip(calls, minted, strict=True):
-        assert (new.name, new.arguments) == (old.name, old.arguments)
+        assert new.name == old.name
+        assert new.arguments == old.arguments
         assert new.id == old.id if old.id else new.id not in {"", *given, *taken}
         counted = f"call_{len(turn.history.ids) + minted.index(new)}"  # over the whole history
         assert counted in {new.id, *given, *taken} or old.id
@@ -202,7 +206,8 @@ def test_an_agent_without_a_think_tool():
     desk = Agent(ScriptedModel("Hello."), [look], think=None)
     outcome = desk.run("Hi")
     assert desk.shown == (look,)
-    assert (outcome.turn.replies[0].tool_choice, outcome.exit) == ("auto", "silence")
+    assert outcome.turn.replies[0].tool_choice == "auto"
+    assert outcome.exit == "silence"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +216,8 @@ def test_an_agent_without_a_think_tool():
 def test_the_minimal_tool_exits_by_silence_unless_the_model_invents_the_signal(note, exit):
     outcome = desk(note, "Hello.", think=THINK_MINIMAL).run("Hi")
     assert outcome.transcript[2].content == RECORDED
-    assert (outcome.exit, outcome.thoughts) == (exit, ("done",))
+    assert outcome.exit == exit
+    assert outcome.thoughts == ("done",)
 
 
 def test_long_results_and_long_errors_are_cut():
@@ -237,7 +243,9 @@ def test_long_results_and_long_errors_are_cut():
 )
 def test_a_policy_may_end_the_run_or_pause_it(step, exit, answer):
     outcome = desk(PAY, policies=[lambda planned, turn: step]).run("go")
-    assert (outcome.exit, outcome.answer, outcome.actions) == (exit, answer, ())
+    assert outcome.exit == exit
+    assert outcome.answer == answer
+    assert outcome.actions == ()
 
 
 # Events
@@ -262,7 +270,8 @@ def test_events_come_in_order():
 def test_of_a_reply_that_was_cut_nobody_can_tell_whether_it_honored_its_choice():
     cut = Assistant("I would", stop_reason="max_tokens", enforced="tool_choice")
     outcome = Agent(ScriptedModel([cut])).run("go")
-    assert (outcome.exit, outcome.turn.replies[0].enforced) == ("truncated", None)
+    assert outcome.exit == "truncated"
+    assert outcome.turn.replies[0].enforced is None
 
 
 def test_an_ignored_tool_choice_causes_a_notice():

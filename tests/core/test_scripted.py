@@ -21,7 +21,8 @@ CALL = call("look", item="tea")
 )
 def test_a_reply_is_a_text_some_calls_or_an_assistant(reply, calls, text):
     given = ScriptedModel([reply]).complete(ASKED)
-    assert (given.tool_calls, given.text) == (calls, text)
+    assert given.tool_calls == calls
+    assert given.text == text
     assert ScriptedModel(lambda request: given).complete(ASKED) == given
 
 

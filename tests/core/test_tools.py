@@ -169,7 +169,8 @@ def test_arguments_that_are_no_object_are_an_error(arguments):
 def test_an_unknown_tool_is_answered_with_the_list_of_tools():
     refund = ToolCall("c1", "refund", {})
     result = called({"look": taking(int), "pay": taking(int)}, refund)
-    assert (result.is_error, result.refused) == (True, "invalid")
+    assert result.is_error
+    assert result.refused == "invalid"
     assert result.content == "error: there is no tool 'refund'. Tools: look, pay."
     assert "Tools: none." in called({}, refund).content
 
@@ -246,7 +247,8 @@ def test_name_and_description_may_be_given():
         """Not this."""
         return "paid"
 
-    assert (pay.name, pay.description) == ("pay-out", "Pays.")
+    assert pay.name == "pay-out"
+    assert pay.description == "Pays."
     assert ask(pay).name == "pay-out"
 
 
@@ -296,7 +298,8 @@ def test_a_call_that_does_not_fit_a_ready_schema_is_never_started(arguments, tol
     made = Tool(name="pay", description="", parameters=READY, function=lambda cents: paid.append(1))
     outcome = agent(ToolCall("1", "pay", arguments), "Done.", tools=[made]).run("Pay.")
     [result] = results(outcome)
-    assert (result.refused, result.in_doubt) == ("invalid", False)
+    assert result.refused == "invalid"
+    assert not result.in_doubt
     assert told in result.content
     assert not of_kind(outcome.transcript, Started)
     assert not paid
@@ -495,7 +498,8 @@ def test_a_validator_that_raises_makes_the_call_invalid():
         return "paid"
 
     result = ask(tool(pay), amount=1)
-    assert (result.refused, result.in_doubt) == ("invalid", False)
+    assert result.refused == "invalid"
+    assert not result.in_doubt
     assert "KeyError: 'no such account'" in result.content
 
 

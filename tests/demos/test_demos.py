@@ -149,8 +149,10 @@ def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
     assert "\nRule 1: " in contract
     assert f"\nSince lesson {int(name[:2]) - 1:02}: " in contract
     one, other = run(f"demos/{name}.py"), run_here(f"demos.{name}")
-    assert (one.returncode, one.stderr) == (0, "")
-    assert (other.returncode, other.stdout) == (0, one.stdout)
+    assert one.returncode == 0
+    assert one.stderr == ""
+    assert other.returncode == 0
+    assert other.stdout == one.stdout
     first, *lines = one.stdout.splitlines()
     assert first == LABEL
     check(name, lines, SHOWS[name])
@@ -164,7 +166,8 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
         there = ["--provider", "openai:local", "--base-url", server.url + "/v1"]
         done = run_here(f"demos.{name}", *there, OPENAI_API_KEY="a-test-key")
         assert server.requests
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
     first, *lines = done.stdout.splitlines()
     assert first == "[openai:local]"
     check(name, lines, ON_A_SERVER.get(name, SHOWS[name]))
@@ -234,7 +237,8 @@ def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
         ScriptedModel(lesson.stand_in), [lesson.refund], done_when=[opinion], max_model_calls=9
     ).run("Refund ORD-001 and ORD-003, please.")
     path, body = asked[0]
-    assert (path, body["model"]) == ("/v1/decisions", "gpt-6-luna")
+    assert path == "/v1/decisions"
+    assert body["model"] == "gpt-6-luna"
     assert body["questions"][0]["type"] == "predicate"
     assert "Asked: Refund ORD-001 and ORD-003" in body["input"]
     assert '✓ refund(order_id="ORD-001")' in body["input"]
@@ -251,7 +255,8 @@ def test_a_second_opinion_adds_a_doubt_and_takes_none_away(answer, is_content):
     outcome = Agent(model, [lesson.refund], force="never", done_when=checks).run("Refund both.")
     opinion, books = outcome.checks
     assert (opinion.missing is None) == is_content
-    assert (outcome.exit, books.missing) == ("unmet", "ORD-001, ORD-003: not in the books")
+    assert outcome.exit == "unmet"
+    assert books.missing == "ORD-001, ORD-003: not in the books"
 
 
 def test_the_help_of_a_lesson_says_how_it_is_called():
@@ -262,4 +267,5 @@ def test_the_help_of_a_lesson_says_how_it_is_called():
 @pytest.mark.parametrize("flag", ["--provider=nope", "--bogus"])
 def test_a_wrong_flag_is_one_line(flag):
     done = run_here("demos.03_both_exits", flag)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -87,5 +87,6 @@ def test_an_agent_of_ones_own_runs(tmp_path, path):
     done = subprocess.run(
         [sys.executable, path], cwd=tmp_path, env=env, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
     assert done.stdout

@@ -206,7 +206,8 @@ def test_the_change_of_dialect_is_in_one_notice():
     first = model.complete(Request((ASKED, FOUND, RESULT), (THINK, look)))
     assert first.notice == "script: speaking json from here on: it wrote a call as text."
     then = model.complete(Request((ASKED, FOUND, RESULT, first, RESULT), (THINK, look)))
-    assert (then.dialect, then.notice) == ("json", "")
+    assert then.dialect == "json"
+    assert then.notice == ""
 
 
 class Unfit(ScriptedModel):
@@ -251,7 +252,8 @@ def test_a_run_whose_server_refuses_tools_goes_on_in_json(refusal, way):
             shop = Shop()
             outcome = way(desk(model, shop), FOUR)
             assert decided(shop) == RIGHT
-            assert (outcome.exit, dialects(outcome.transcript)) == ("signal", {"json"})
+            assert outcome.exit == "signal"
+            assert dialects(outcome.transcript) == {"json"}
             [notice] = notices(outcome.transcript)
             assert notice.endswith("speaking json from here on: it has no tool calling.")
     assert server.refused == 1

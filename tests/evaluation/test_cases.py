@@ -71,7 +71,9 @@ def named(case: dict) -> set[str]:
 
 def test_there_are_120_cases_in_15_kinds_and_half_of_them_are_hard():
     kinds = Counter(case["kind"] for case in LINES)
-    assert (len(LINES), len(kinds), min(kinds.values())) == (120, 15, 4)
+    assert len(LINES) == 120
+    assert len(kinds) == 15
+    assert min(kinds.values()) == 4
     assert sum(kinds[kind] for kind in HARD) == 60
     assert len({case["text"] for case in LINES}) == 120
 

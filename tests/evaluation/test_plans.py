@@ -103,7 +103,8 @@ def test_a_plan_begun_without_an_impossible_setting_goes_on(plan_few):
     begin().run()
     again = begin()
     again.run()
-    assert (again.missing, len(again.found())) == (0, 1)
+    assert again.missing == 0
+    assert len(again.found()) == 1
 
 
 # The code of a suite.

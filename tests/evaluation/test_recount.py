@@ -264,7 +264,8 @@ def test_what_the_closed_trials_could_change(run):
             - right_by_case(last_tries(lines)["first"]).mean()
         )
         assert all_right == round(100 * sums)  # the same case in both, so it cancels out
-        assert (low, high) == (round(100 * sums - step), round(100 * sums + step))
+        assert low == round(100 * sums - step)
+        assert high == round(100 * sums + step)
 
 
 def test_a_share_near_one_half_is_known_so_well(run):

@@ -216,7 +216,8 @@ def test_every_cell_of_every_table_is_what_was_counted():
     found = {}
     for section in sections:
         header, row = section.rows
-        assert (header[0], row[0]) == ("setting", "p")
+        assert header[0] == "setting"
+        assert row[0] == "p"
         found[section.name] = dict(zip(header[1:], row[1:], strict=True))
     assert found == TABLES
 

@@ -117,7 +117,8 @@ def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(plan_few, ran, out)
     written = out.read_bytes()
     out.write_bytes(written[:-9])
     evaluation = plan_few()
-    assert (len(evaluation.waiting), evaluation.missing) == (1, 1)
+    assert len(evaluation.waiting) == 1
+    assert evaluation.missing == 1
     evaluation.run()
     assert len(out.read_bytes().splitlines()) == len(written.splitlines())
     assert plan_few().missing == 0
@@ -155,7 +156,8 @@ def test_only_the_complete_plan_in_the_file_is_tested(plan_few, few, out):
 
     untested = [told(run=True, trials=2, shard="1/2")]
     planned = LINE.validate_json(out.read_text().splitlines()[0])
-    assert (len(planned.comparisons), planned.trials) == (2, 2)
+    assert len(planned.comparisons) == 2
+    assert planned.trials == 2
     assert "is worse than force=first" in told(run=True, trials=2, shard="2/2")
     untested += [told(trials=1), told(trials=3)]
     for sentences in untested:
@@ -190,7 +192,8 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(plan_f
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
     whole = plan_few(**given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
-    assert (whole.missing, whole.waiting) == (0, [])
+    assert whole.missing == 0
+    assert whole.waiting == []
     assert len(merged.splitlines()) == 3 + len(whole.jobs)  # each shard has the plan
     assert {len(own) for own in whole.found().values()} == {2 * 8}
     assert len(names(out)) == len(set(names(out)))

@@ -106,7 +106,8 @@ def test_annotations_count_only_if_the_server_is_trusted(record, case):
             }
 
     found = on_the_loop(talk())
-    assert (found["look"], found["pay"]) == (case.look, case.pay)
+    assert found["look"] == case.look
+    assert found["pay"] == case.pay
     assert found["think"] == (True, True)
 
 

@@ -111,7 +111,9 @@ def test_a_reply_under_way_is_cut_at_the_deadline(slow):
     def check(provider: str, way: str) -> None:
         with serving(provider, slow) as (_, model):
             reply = ASK[way](model, replace(HELLO, deadline=time.monotonic() + 3))
-        assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
+        assert reply.stop_reason == "incomplete"
+        assert reply.cause == "deadline"
+        assert reply.native is None
         assert LONG.text.startswith(reply.text)
         is_stream = "stream" in way or provider == "ollama"
         assert bool(reply.text) == is_stream
@@ -164,7 +166,8 @@ def test_no_redirect_takes_a_conversation_elsewhere(provider, way):
             server.canned = [Reply(status, "", headers={"location": url})]
             with pytest.raises(BadResponse, match=r"it redirects.* check base_url"):
                 ASK[way](model, HELLO)
-        assert (len(server.headers), other.headers) == (len(moved), [])
+        assert len(server.headers) == len(moved)
+        assert other.headers == []
 
 
 @every_provider
@@ -311,7 +314,8 @@ def test_a_limit_holds_although_the_server_counts_no_tokens(provider, way):
     with serve(SPEAKS[provider][0](), lambda _: look) as server:
         agent = Agent(model_of(provider, server), [seven], max_tokens=900, force="never")
         outcome = way(agent, "Hello")
-    assert (outcome.exit, outcome.usage.estimated) == ("budget", True)
+    assert outcome.exit == "budget"
+    assert outcome.usage.estimated is True
     assert outcome.model_calls < 9
     used = sum(len(json.dumps(body)) for body in server.requests) / 4
     assert outcome.usage.input_tokens == pytest.approx(used, rel=0.1)

@@ -32,7 +32,9 @@ def test_of_several_choices_the_first_is_the_reply():
         chunk(1, "tool_calls", content="Two.", tool_calls=[CALL]),
         chunk(0, "stop"),
     )
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("One.", (), "end_turn")
+    assert reply.text == "One."
+    assert reply.tool_calls == ()
+    assert reply.stop_reason == "end_turn"
     assert deltas == [Delta("answer", "One.")]
 
 
@@ -46,7 +48,8 @@ def test_a_content_may_be_a_list_of_parts():
     chunks = chunk(content=[THOUGHT]), chunk(content="Yes."), chunk(finish="stop")
     joined, deltas = folded(CHAT, *chunks)
     for reply in (whole, joined):
-        assert (reply.text, reply.thinking) == ("Yes.", "Hm.")
+        assert reply.text == "Yes."
+        assert reply.thinking == "Hm."
         assert reply.native["content"] == [THOUGHT, TEXT]
     assert deltas == [Delta("thinking", "Hm."), Delta("answer", "Yes.")]
 
@@ -61,7 +64,8 @@ def test_a_call_may_have_no_arguments_however_that_is_written(nothing):
 def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
     """Azure."""
     reply = reply_of(CHAT, {"choices": [{"index": 0, "finish_reason": "content_filter"}]})
-    assert (reply.text, reply.stop_reason) == ("", "refusal")
+    assert reply.text == ""
+    assert reply.stop_reason == "refusal"
 
 
 def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
@@ -98,7 +102,8 @@ def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
     for events in ([COUNTED, *whole], [calls, COUNTED, whole[1]], [*whole, COUNTED]):
         assert streamed(*events).stop_reason == "tool_use"
     cut = streamed(calls, COUNTED, half, chunk(finish="length"))
-    assert (cut.stop_reason, len(cut.tool_calls)) == ("max_tokens", 2)
+    assert cut.stop_reason == "max_tokens"
+    assert len(cut.tool_calls) == 2
     assert streamed(calls, COUNTED).stop_reason == "tool_use"  # as Snowflake ends
     assert streamed(calls, COUNTED, half).stop_reason == "incomplete"
 
@@ -108,7 +113,9 @@ def test_a_call_that_was_cut_off_is_not_usable_without_a_reason_to_stop(argument
     """A stream may end with its usage alone. With a reason, it is the model that wrote no JSON."""
     call = {"id": "d", "function": {"name": "pay", "arguments": arguments}}
     half = streamed(chunk(tool_calls=[CALL, call]), COUNTED)
-    assert (half.stop_reason, half.is_usable, bool(half.cause)) == ("incomplete", False, True)
+    assert half.stop_reason == "incomplete"
+    assert not half.is_usable
+    assert half.cause
     assert streamed(chunk(finish="tool_calls", tool_calls=[call]), COUNTED).is_usable
 
 

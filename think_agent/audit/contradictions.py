@@ -3,12 +3,13 @@
     contradictions = Contradictions(tools, turn)
     contradictions.add(message, call)      # what a reader should look at again; mostly nothing
 
-Rule 1: only what is recorded is compared. With sound tools, a run of this kit records none of these
-        within a turn: another process, another program, or a mistake made one of the two. (In a
-        later turn, the same call again may be meant. Then it is a warning and no alarm.)
-Rule 2: two calls are the same if the digest in their starts is (`Started.same`), or, where there is
+Rule 1: Only what is recorded is compared. A contradiction (alarm) means that another process,
+        another program or a mistake made one of the two records. A success that is repeated in the
+        same turn is one, too: the kit refuses that only within one reply. In a later turn, the same
+        call may be meant, so it is only a warning.
+Rule 2: Two calls are the same if the digest in their starts is (`Started.same`), or, where there is
         none, if their tools and arguments are. Only a call with a start changes something.
-Rule 3: a call that a person declared a new one repeats nothing, nor does one of an `idempotent`
+Rule 3: A call that a person declared new repeats nothing, and neither does one of an `idempotent`
         tool.
 """
 
