@@ -155,7 +155,7 @@ def lessons() -> str:
     for path in (ROOT / "demos/exercises").glob("[!_]*.py"):
         [number] = re.findall(r"after lesson (\d\d)", docstring(path))
         exercises[number] = f"[`{path.stem}`](exercises/{path.name})"
-    for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py")):
+    for path in sorted((ROOT / "demos").glob("[0-9][0-9]*_*.py")):
         strings = (
             node.value
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -130,8 +130,8 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 
 
 def test_these_are_all_lessons():
-    found = [path.stem for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py"))]
-    assert found == ["01_from_scratch", *LESSONS]
+    found = [path.stem for path in sorted((ROOT / "demos").glob("[0-9][0-9]*_*.py"))]
+    assert found == ["01_from_scratch", "01b_four_providers", *LESSONS]
 
 
 def test_the_course_lists_its_lessons():

@@ -357,7 +357,7 @@ def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, monkeyp
     done = run_demo("hi", "--provider", provider)
     text = f"no API key; set the environment variable {provider.upper()}_API_KEY"
     if provider == "ollama":
-        text = "no server at http://127.0.0.1:9; start it with: ollama serve"
+        text = "no server at http://127.0.0.1:9 (OLLAMA_HOST); start it with: ollama serve"
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(f"error: {provider}: {text}")

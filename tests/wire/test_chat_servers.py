@@ -95,17 +95,52 @@ def test_an_answer_that_the_server_has_parsed_is_text_again():
     assert reply.text == reply.native["content"] == '{"due": true}'
 
 
-def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
-    calls, half = chunk(tool_calls=[CALL]), chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
-    whole = [calls, chunk(finish="tool_calls")]
-    assert streamed({**COUNTED, **calls}).stop_reason == "incomplete"  # as xAI and vLLM count
-    for events in ([COUNTED, *whole], [calls, COUNTED, whole[1]], [*whole, COUNTED]):
-        assert streamed(*events).stop_reason == "tool_use"
-    cut = streamed(calls, COUNTED, half, chunk(finish="length"))
-    assert cut.stop_reason == "max_tokens"
-    assert len(cut.tool_calls) == 2
-    assert streamed(calls, COUNTED).stop_reason == "tool_use"  # as Snowflake ends
-    assert streamed(calls, COUNTED, half).stop_reason == "incomplete"
+class Ending(NamedTuple):
+    """The last chunks of a stream after a call, or a text. `stop_reason`: of the reply."""
+
+    how: str
+    chunks: list[Json]
+    stop_reason: str
+
+
+USAGE = {"usage": COUNTED["usage"]}
+PAYS = chunk(tool_calls=[CALL])
+PAYS_AGAIN = chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
+SAYS = chunk(content="Paid.")
+STOPS = chunk(finish="tool_calls")
+ENDINGS = [
+    Ending("a reason", [PAYS, STOPS], "tool_use"),
+    Ending("a reason, then the count", [PAYS, STOPS, COUNTED], "tool_use"),
+    Ending("the count in the middle", [PAYS, COUNTED, STOPS], "tool_use"),
+    Ending("the count first", [COUNTED, PAYS, STOPS], "tool_use"),
+    Ending("the count before another call", [PAYS, COUNTED, PAYS_AGAIN, STOPS], "tool_use"),
+    Ending("the count alone: Snowflake", [PAYS, COUNTED], "tool_use"),
+    Ending(
+        "the count in a chunk without text: OpenCode Go (opencode-copilot-chat #93)",
+        [PAYS, {**chunk(), **USAGE}],
+        "tool_use",
+    ),
+    Ending("the count in the last chunk of text", [SAYS, {**SAYS, **USAGE}], "end_turn"),
+    Ending(
+        "the count in the choice: Kimi",
+        [SAYS, {"choices": [{"index": 0, "delta": {}, **USAGE}]}],
+        "end_turn",
+    ),
+    Ending("no count", [PAYS], "incomplete"),
+    Ending("no count of a text", [SAYS, SAYS], "incomplete"),
+    Ending("text after the count", [SAYS, {**chunk(), **USAGE}, SAYS], "incomplete"),
+    Ending("a call after the count", [PAYS, COUNTED, PAYS_AGAIN], "incomplete"),
+    Ending("a count in its only chunk", [{**PAYS, **USAGE}], "incomplete"),
+    Ending(
+        "a count in every chunk: xAI and vLLM", [{**PAYS, **USAGE}, {**SAYS, **USAGE}], "incomplete"
+    ),
+    Ending("a count in every chunk, and alone", [{**PAYS, **USAGE}, COUNTED], "tool_use"),
+]
+
+
+@pytest.mark.parametrize("case", ENDINGS, ids=lambda case: case.how)
+def test_a_stream_without_a_reason_is_whole_if_it_ends_with_the_count_of_its_tokens(case):
+    assert streamed(*case.chunks).stop_reason == case.stop_reason
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"amount": 1', '{"amount": 1}}'])

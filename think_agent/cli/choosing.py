@@ -178,8 +178,12 @@ def _check_ollama() -> None:
     """Raises ConnectionFailed if no Ollama listens on this machine. Its SDK takes a third of a
     second to load, so its port is asked first.
     """
-    url = None
+    named = None
     with suppress(ValueError):  # `connect` says what is wrong with the address
-        url = ollama_address(None) or OLLAMA
-    if url and is_silent(url):
-        raise ConnectionFailed(f"ollama: no server at {mask_address(url)}; {NO_OLLAMA}")
+        named = ollama_address(None)
+    url = named or OLLAMA
+    if is_silent(url):
+        shown = mask_address(url)
+        if named:
+            shown += " (OLLAMA_HOST)"
+        raise ConnectionFailed(f"ollama: no server at {shown}; {NO_OLLAMA}")

@@ -134,7 +134,9 @@ class RunView:
             self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
-        if self._waiting:
+        if self._waiting and isinstance(event, Delta):
+            self._waiting.go_on()
+        elif self._waiting:
             self._waiting.end()
         match event:
             case Delta():

@@ -3,9 +3,10 @@
 The first run on a person's own machine may take minutes before its first token: the model is loaded
 from the disk, then it reads the instructions and the tools.
 
-Rule 1: nothing is said about the first seconds (`PATIENCE`).
+Rule 1: nothing is said about the first seconds of a silence (`PATIENCE`).
 Rule 2: a terminal shows the words beside the clock, and wipes them with the preview. A pipe gets
-        one line a run, on stderr, and only about a server that says what it does (Ollama).
+        a line on stderr, only about a server that says what it does (Ollama): one line a run about
+        a silence before the first token of a reply, and one about a silence inside a reply.
 Rule 3: the server is asked in a thread of its own, so the run waits for nothing.
 
 Limitations: tokens are estimated.
@@ -32,45 +33,64 @@ HELPS = "A smaller model is faster; later requests read only what is new."
 class Waiting:
     """Watches the requests of one view. `words` says what is going on; empty if that is obvious.
 
-    `say` prints a line, once a run: it is for a pipe. None: `words` are shown by somebody else.
+    `say` prints a line for a pipe. None: `words` are shown by somebody else.
     """
 
     def __init__(self, agent: Agent, say: Callable[[str], None] | None) -> None:
         self.words = ""
         self._agent = agent
         self._say = say
-        self._came = threading.Event()  # the first token, or whatever else ends the wait
+        self._has_said: set[bool] = set()  # about a silence before, and one inside a reply
+        self._pieces = 0  # of the reply that is arriving
+        self._is_over = threading.Event()  # the reply is there, or whatever else ends the wait
 
     def begin(self, turn: Turn) -> None:
         """The model is asked to go on with this turn."""
         self.end()
-        self._came = threading.Event()
+        self._pieces = 0
+        self._is_over = threading.Event()
         new = _new_messages(turn)
         tokens = sum(len(canonical(to_json(message))) for message in new) // PER_TOKEN
         is_first = len(new) == len(turn.history.spoken)
         if is_first:
             tokens += _first_tokens(self._agent)
-        arguments = self._came, tokens, is_first
+        arguments = self._is_over, tokens, is_first
         threading.Thread(target=self._watch, args=arguments, daemon=True).start()
 
-    def end(self) -> None:
-        """Something came."""
-        self._came.set()
+    def go_on(self) -> None:
+        """A piece of the reply came. The silence ends, and another may follow."""
+        self._pieces += 1
         self.words = ""
 
-    def _watch(self, came: threading.Event, tokens: int, is_first: bool) -> None:
+    def end(self) -> None:
+        """The reply came."""
+        self._is_over.set()
+        self.words = ""
+
+    def _watch(self, is_over: threading.Event, tokens: int, is_first: bool) -> None:
         delay = PATIENCE  # rule 1
-        while not came.wait(delay):
+        pieces = 0
+        while not is_over.wait(delay):
+            if pieces != self._pieces:
+                pieces = self._pieces
+                delay = PATIENCE
+                continue
             delay = AGAIN
             place = _where_loaded(self._agent.model)  # rule 3
-            words = describe_wait(self._agent.model, place, tokens, is_first=is_first)
-            if came.is_set():
-                return
+            if pieces:
+                words = describe_pause(self._agent.model, place)
+            else:
+                words = describe_wait(self._agent.model, place, tokens, is_first=is_first)
+            if is_over.is_set() or pieces != self._pieces:
+                continue
             self.words = words
-            say = self._say
-            if say and place is not None:  # rule 2
-                self._say = None
-                say(words)
+            if place is not None:
+                self._say_once(words, is_inside=pieces > 0)
+
+    def _say_once(self, words: str, *, is_inside: bool) -> None:
+        if self._say and is_inside not in self._has_said:  # rule 2
+            self._has_said.add(is_inside)
+            self._say(words)
 
 
 def describe_wait(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:
@@ -92,6 +112,15 @@ def describe_wait(model: Model, place: str | None, tokens: int, *, is_first: boo
     if place == "CPU":
         return f"{text}, on the CPU. {HELPS}"
     return text
+
+
+def describe_pause(model: Model, place: str | None) -> str:
+    """What goes on if nothing more comes of a reply. Ollama sends a call only once it is whole, so
+    a long one looks like this, too.
+    """
+    if place is None:
+        return f"waiting for more from {model.name}:{model.model}"
+    return f"{model.model} has sent nothing for a while: it may be thinking, or writing a call"
 
 
 def _round(count: int) -> int:

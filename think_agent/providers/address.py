@@ -39,12 +39,12 @@ def mask_address(url: str) -> str:
     return f"{scheme or 'http://'}{host}{port}".lower()  # rule 1
 
 
-def check_url(url: str, provider: str) -> str:
+def check_url(url: str, provider: str, source: str = "base_url") -> str:
     """`url` with a scheme; plain http if it names none. Raises ConnectionFailed if it is not valid:
-    each HTTP library would raise another error.
+    each HTTP library would raise another error. `source`: where the address is set.
     """
     if mask_address(url) == NOT_SHOWN:
-        raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
+        raise ConnectionFailed(f"{provider}: the address is no URL; check {source}")
     if "://" in url:
         return url
     return f"http://{url}"

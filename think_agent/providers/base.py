@@ -68,7 +68,7 @@ class Endpoint(Model):
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
     always_streams = False  # also where nobody watches: then `timeout` is silence there, too
-    no_server = "check base_url, the network, and that the server runs"  # advice
+    no_server = "check {address}, the network, and that the server runs"  # advice
 
     def __init__(
         self,
@@ -87,9 +87,12 @@ class Endpoint(Model):
         self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
         self.left_out: set[str] = set()
-        base_url = base_url or os.getenv(self.url_variable)
+        self.url_source = "base_url"
+        if not base_url and os.getenv(self.url_variable):
+            self.url_source = self.url_variable
+        base_url = self.find_address(base_url)
         self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
-        self.url = check_url(base_url or self.usual_url, self.name)
+        self.url = check_url(base_url or self.usual_url, self.name, self.url_source)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         if self.key == NOT_NEEDED and not self.is_local:
@@ -104,6 +107,18 @@ class Endpoint(Model):
         self._has_learned = False
         # The free places on the async clients of each event loop.
         self._async_clients: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+
+    def find_address(self, given: str | None) -> str | None:
+        """The address that is `given`, or else that of the variable. None if there is neither."""
+        return given or os.getenv(self.url_variable)
+
+    @property
+    def shown_address(self) -> str:
+        """The server's address, with the variable that it came from, if it did."""
+        address = mask_address(self.url)
+        if self.url_source == self.url_variable:
+            return f"{address} ({self.url_variable})"
+        return address
 
     @cached_property
     def client(self) -> Any:
@@ -216,7 +231,7 @@ class Endpoint(Model):
         network: then it is a bug. After a response has come, any error means that it cannot be
         read. A provider adds the errors of its SDK that say more than the response.
         """
-        where = mask_address(self.url)
+        where = self.shown_address
         match error:
             case ModelError():  # already one of ours
                 return error
@@ -226,8 +241,9 @@ class Endpoint(Model):
                     "timeout (a large model takes long to load)"
                 )
             case self.http.ConnectError() | ConnectionError():
+                advice = self.no_server.format(address=self.url_source)
                 return ConnectionFailed(
-                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
+                    f"{self.name}: no server at {where}; {advice}", retryable=True
                 )
             case self.http.TransportError():
                 broken = f"the connection to {where} broke ({type(error).__name__})"
@@ -244,11 +260,16 @@ class Endpoint(Model):
     def make_damage_error(self, error: BaseException | None = None) -> BadResponse:
         """The error for an HTTP 200 that holds no reply; `error` came up when it was read."""
         if find_trip().is_page:
-            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
+            return BadResponse(f"{self.name}: {PAGE}; {self.right_kind}")
         return BadResponse(
             f"{self.name}: what the server sent is not a reply ({describe_damage(error)}); "
-            f"{RIGHT_KIND}"
+            f"{self.right_kind}"
         )
+
+    @property
+    def right_kind(self) -> str:
+        """The advice for an answer that is no reply."""
+        return RIGHT_KIND.format(address=self.url_source)
 
     def make_error(self, answer: Any) -> ModelError:
         """The error in the response that has come: an error object, or a text."""
@@ -258,7 +279,10 @@ class Endpoint(Model):
             complaint = complaint._replace(message=PAGE)
         meaning, status = classify(complaint, self.name, trip.response.status_code)
         advice = meaning.advice.format(
-            key=self.main_key, model=self.model, most=f"{self.settings.most_output:,} tokens"
+            key=self.main_key,
+            model=self.model,
+            most=f"{self.settings.most_output:,} tokens",
+            address=self.url_source,
         )
         if issubclass(meaning.kind, ModelNotFound):
             advice += describe_end(self.model)

@@ -33,7 +33,7 @@ from ..errors import (
 )
 from .complaints import Complaint
 
-RIGHT_KIND = "check that base_url points to the right kind of server"
+RIGHT_KIND = "check that {address} points to the right kind of server"
 
 
 class UnreadCall(BadResponse):
@@ -44,8 +44,9 @@ class UnreadCall(BadResponse):
 
 class ErrorPattern(NamedTuple):
     """What an error means, if the pattern is found in `STATUS provider: type code message`.
-    `advice` may hold `{key}` (the variable of the API key), `{model}`, and `{most}` (the bound on
-    the tokens of a reply).
+    `advice` may hold `{key}` (the variable of the API key), `{model}`, `{most}` (the bound on the
+    tokens of a reply), and `{address}` (what the server's address came from: a variable, or
+    `base_url`).
     """
 
     kind: type[ModelError]
@@ -149,11 +150,11 @@ STATUSES = [
     ErrorPattern(AuthError, "^40[123] ", KEY),
     ErrorPattern(ModelNotFound, "^404 .*model", "check the model's name"),
     ErrorPattern(BadRequest, "^40[45] ",
-            "check base_url (OpenAI's kind usually ends in /v1, Ollama's does not)"),
+            "check {address} (OpenAI's kind usually ends in /v1, Ollama's does not)"),
     ErrorPattern(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
     ErrorPattern(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
     ErrorPattern(BadRequest, "^4", "change the request"),
-    ErrorPattern(BadResponse, "", "it redirects, or sends nothing: check base_url"),
+    ErrorPattern(BadResponse, "", "it redirects, or sends nothing: check {address}"),
 ]  # fmt: skip
 WORDED = (400, 401, 402, 404, 500)  # the statuses under which a wording is looked up (rule 3)
 

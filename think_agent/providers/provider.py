@@ -31,7 +31,7 @@ from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
 from .complaints import is_complaint
-from .errors import RIGHT_KIND, UnreadCall
+from .errors import UnreadCall
 from .refusals import Lesson, describe_left_out, find_refused, find_refused_choices, find_remedy
 from .transport import TRIP, Trip
 
@@ -199,7 +199,7 @@ class Exchange:
         if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
             raise BadResponse(
                 f"{self.provider.name}: the stream broke off before its end; try again, and "
-                f"{RIGHT_KIND}",
+                f"{self.provider.right_kind}",
                 retryable=True,
             )
         self.outcome = self._keep_lesson(reply)
