@@ -1,4 +1,4 @@
-"""When the model says that it is done, checks see whether that is true (`policies/done_when.py`)."""
+"""When the model says that it is done, checks see whether that is true (`done_when.py`)."""
 
 import asyncio
 import json
