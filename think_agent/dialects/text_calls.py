@@ -137,7 +137,8 @@ class Recovering(Dialect):
 
     def reader(self, request: Request) -> Reader | None:
         if may_call(request):
-            return Reader(Splitter(OPENERS), {"": "answer"})  # nothing streams after a possible call
+            # After the beginning of a possible call, nothing is streamed.
+            return Reader(Splitter(OPENERS), {"": "answer"})
         return None
 
 
