@@ -178,10 +178,12 @@ def test_an_answer_is_taken_once(desk, decision):
     question = desk.run().question
     answer = getattr(question, decision)()
     desk.resume(answer)
-    before = list(desk.paid), list(desk.transcript)
+    paid = list(desk.paid)
+    messages = list(desk.transcript)
     with pytest.raises(TranscriptError, match="no question waits here"):
         desk.resume(answer)
-    assert (desk.paid, list(desk.transcript)) == before
+    assert desk.paid == paid
+    assert list(desk.transcript) == messages
 
 
 def test_a_yes_sent_twice_pays_one_order_although_the_server_numbers_its_calls_again(desk):
