@@ -1,1 +1,1 @@
-"""Other systems, one file and one extra for each: OpenTelemetry, DBOS."""
+"""Other systems, one extra for each: MCP servers, a gate in front of them, OpenTelemetry, DBOS."""
