@@ -25,7 +25,7 @@ from rich.text import Text
 
 from demos.refund.checks import checks
 from demos.refund.offline import reply
-from demos.refund.session import MANAGER, unlabeled
+from demos.refund.session import MANAGER, remove_label
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.support.commands import run_here
 from tests.support.layers import closure
@@ -199,7 +199,7 @@ def picture() -> str:
     played = recorder()
     shop = Shop(":memory:")
     desk = Agent(
-        connect("offline", script=unlabeled(reply)),
+        connect("offline", script=remove_label(reply)),
         shop.tools(),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         done_when=checks(shop),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests import readme
@@ -122,7 +122,7 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
     [block] = [b for b in readme.programs(PAGES["think_agent/README.md"]) if "def in_short" in b]
     in_short = executed(block)["in_short"]
     shop = Shop(":memory:")
-    model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
+    model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
     messages = agent.run("Please refund ORD-001 and ORD-003").transcript
     for end in range(1, len(messages) + 1):

@@ -8,7 +8,7 @@ order, it does that too. The other script ignores the question.
 from dataclasses import replace
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import boaster
@@ -36,7 +36,7 @@ ENDS = {boaster: ("signal", {"ORD-001", "ORD-003"}), insists: ("unmet", {"ORD-00
 @combined(provider=SPEAKS, dialect=DIALECTS, way=WAYS, script=ENDS)
 def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script):
     shop = Shop()
-    with serve(SPEAKS[provider][0](), speaking(script, dialect)) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(script, dialect)) as server:
         model = speak(model_of(provider, server), dialect)
         outcome = way(desk(model, shop, done_when=checks(shop)), TWO)
     assert (outcome.exit, shop.decided()) == ENDS[script]
