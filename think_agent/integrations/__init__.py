@@ -1,1 +1,1 @@
-"""Other systems, one extra for each: MCP servers, a gate in front of them, OpenTelemetry, DBOS."""
+"""Integrations with other systems: DBOS, MCP and OpenTelemetry. Each needs an extra."""
