@@ -2,7 +2,7 @@
 
 In the tables `pay` is guarded and `look` is not. Each text is one reply, and its words are the
 calls in it: "think pay" thinks and pays in one reply. At the end, random scripts attack the gate,
-and the definition in `tests/support/naive.py` judges them.
+and the definition in `tests/support/oracle/facts.py` judges them.
 """
 
 from dataclasses import replace
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import naive
 from tests.support.agents import results
+from tests.support.oracle.facts import thought_behind
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
@@ -56,7 +56,7 @@ def played(*replies: str) -> list[User | Assistant | ToolResult]:
             if isinstance(step, Done):  # the reply was cut, so this result means nothing
                 transcript.append(ToolResult(call.id, call.name, "ok"))
                 continue
-            may_run = call.name not in GUARDED or naive.behind(transcript, call, GUARDED)
+            may_run = call.name not in GUARDED or thought_behind(transcript, call, GUARDED)
             assert isinstance(step, CallTool if may_run else Refuse)
             assert step.call == call
             code = "" if may_run else step.code
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 TABLE = {
-    # rule 1: a thought covers the calls after it, until the model reads another result
+    # rule 1: a thought covers the calls after it, until the model has read the result of one
     "no thought": Case(says=["pay"], runs=""),
     "a thought in the reply": Case(says=["think pay"], runs="pay"),
     "a thought in the reply before": Case(says=["think", "pay"], runs="pay"),
@@ -92,6 +92,12 @@ TABLE = {
     "the thought between does not help": Case(says=["look think pay"], runs="look"),
     "the look in a reply of its own": Case(says=["think", "look", "pay"], runs="look"),
     "the look before the thought": Case(says=["look", "think", "pay"], runs="look pay"),
+    "a thought beside the look counts in the next reply": Case(
+        says=["look think", "pay"], runs="look pay"
+    ),
+    "a thought beside a payment counts in the next reply": Case(
+        says=["think", "pay think", "pay"], runs="pay pay"
+    ),
     "the look after the payment": Case(says=["think pay look"], runs="pay look"),
     "and then a payment": Case(says=["think pay look pay"], runs="pay look"),
     # a blank thought is no thought
