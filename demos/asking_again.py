@@ -37,7 +37,8 @@ def examine(model: Model, runs: Sequence[Outcome], tool: Tool, system: str) -> N
                 "from another run": foreign[id(run)],
             }
             for way, thought in thoughts.items():
-                question = Request(before(run, action.call, thought), [tool], system=system)
+                history = rewrite_history(run, action.call, thought)
+                question = Request(history, [tool], system=system)
                 ways.setdefault(way, Counter()).update(ask(model, question, action))
     for way, found in ways.items():
         acted = found["same"] + found["changed"]
@@ -51,14 +52,14 @@ def ask(model: Model, question: Request, action: Action) -> Counter[str]:
         calls = model.complete(question).tool_calls
         if not calls:
             found["words"] += 1
-        elif what_counts(calls[0]) == what_counts(action.call):
+        elif read_what_counts(calls[0]) == read_what_counts(action.call):
             found["same"] += 1
         else:
             found["changed"] += 1
     return found
 
 
-def before(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
+def rewrite_history(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
     """The messages before an action, with `thought` (or none) in place of all thoughts."""
     history: list[Spoken] = []
     for message in run.turn.history.spoken:
@@ -76,7 +77,7 @@ def before(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
     return history
 
 
-def what_counts(call: ToolCall) -> tuple[object, ...]:
+def read_what_counts(call: ToolCall) -> tuple[object, ...]:
     if isinstance(call.arguments, str):
         return call.name, call.arguments
     return call.name, call.arguments.get("order_id"), call.arguments.get("decision")

@@ -34,7 +34,7 @@ from .session import Session
 PROG = f"python -m {__package__}"
 
 
-def approval(text: str) -> str:
+def read_approval(text: str) -> str:
     """`ask`, `never`, or `always-under AMOUNT`."""
     match text.split():
         case ["ask" | "never"]:
@@ -44,7 +44,7 @@ def approval(text: str) -> str:
     raise click.BadParameter("use ask, never, or always-under AMOUNT (in dollars)")
 
 
-class Desk(ModelCommand):
+class DeskCommand(ModelCommand):
     """The command; it also takes `--approve always-under AMOUNT` as two words."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -61,7 +61,7 @@ DONE_WHEN = ("on", "off")
 loop_option = Group("loop")
 
 
-@click.command(cls=Desk, epilog=EXIT_CODES, options_metavar="[FLAG]...")
+@click.command(cls=DeskCommand, epilog=EXIT_CODES, options_metavar="[FLAG]...")
 @click.argument("text", nargs=-1)
 @model_flags(default="auto")
 @loop_option("--thinker", metavar="P[:MODEL]", help="another model for the thoughts")
@@ -100,7 +100,7 @@ loop_option = Group("loop")
 @loop_option(
     "--approve",
     metavar="WHO",
-    type=approval,
+    type=read_approval,
     default="never",
     help="who approves refunds over $500: ask, which is you, "
     "never (they are escalated), or a rule: always-under AMOUNT",
@@ -147,7 +147,7 @@ def refund(ctx: Context, /, **settings: Any) -> int:
             raise click.UsageError("the request is empty: say what you want, in words or on stdin")
     for name in ("transcript", "resume"):
         check_transcript(f"--{name}", settings[name])
-    return Session(ctx, text, [command_line(ctx), *typed(ctx)]).run()
+    return Session(ctx, text, [command_line(ctx), *list_typed_flags(ctx)]).run()
 
 
 def check_transcript(flag: str, path: Path | None) -> None:
@@ -164,7 +164,7 @@ def check_transcript(flag: str, path: Path | None) -> None:
         raise TranscriptError(f"{flag} {error}") from error
 
 
-def typed(ctx: Context) -> list[str]:
+def list_typed_flags(ctx: Context) -> list[str]:
     """The flags that were typed, for the command that goes on with the run."""
     words = []
     for param in ctx.command.params:

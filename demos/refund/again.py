@@ -12,7 +12,7 @@ from think_agent.policies.answer import NUMBERED
 from .checks import checks
 from .session import MANAGER
 from .shop import INSTRUCTIONS, Shop
-from .sources import Decisions
+from .sources import SourcedAnswer
 
 
 def agent_of(header: Json) -> Agent | None:
@@ -32,5 +32,5 @@ def agent_of(header: Json) -> Agent | None:
         instructions=instructions,
         done_when=checks(shop),
         carry=CARRIED in arguments,
-        answer=Decisions if NUMBERED in told else None,
+        answer=SourcedAnswer if NUMBERED in told else None,
     )

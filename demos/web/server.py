@@ -101,7 +101,7 @@ class Edited(BaseModel, extra="forbid"):
 # What the server has.
 
 
-class Desk:
+class WebDesk:
     """The conversations in a folder, and the agents that work in them, around one shop."""
 
     def __init__(self, folder: Path, shop: Shop, *, pace: float) -> None:
@@ -171,7 +171,7 @@ def make_app(folder: Path, shop: Shop, *, pace: float = 0.02) -> FastAPI:
     is in `app.state.desk`.
     """
     app = FastAPI(openapi_url=None, dependencies=[Depends(only_this_machine)])
-    app.state.desk = Desk(folder, shop, pace=pace)
+    app.state.desk = WebDesk(folder, shop, pace=pace)
     for error in (Unfitting, FileError, ModelError, ValueError):
         app.add_exception_handler(error, refuse)
     app.include_router(talks, prefix="/conversations")
@@ -195,19 +195,22 @@ async def refuse(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 409)
 
 
-async def desk_of(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
+async def find_desk(request: Request) -> WebDesk:
+    desk: WebDesk = request.app.state.desk
     return desk
 
 
-TheDesk = Annotated[Desk, Depends(desk_of)]
+TheDesk = Annotated[WebDesk, Depends(find_desk)]
 
 
-async def named(desk: TheDesk, name: Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]) -> Any:
+Name = Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]
+
+
+async def find_conversation(desk: TheDesk, name: Name) -> Any:
     return desk.conversation(name)
 
 
-Talk = Annotated[Conversation, Depends(named)]
+Talk = Annotated[Conversation, Depends(find_conversation)]
 pages = APIRouter()
 talks = APIRouter()
 
@@ -235,7 +238,7 @@ async def conversations(desk: TheDesk) -> list[Json]:
 @talks.get("/{name}/events")
 async def events(talk: Talk) -> Response:
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return StreamingResponse(as_sse(talk), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(send_events(talk), media_type="text/event-stream", headers=headers)
 
 
 @talks.post("/{name}/turn")
@@ -263,7 +266,7 @@ async def stop(talk: Talk) -> None:
     talk.stop()
 
 
-async def as_sse(conversation: Conversation) -> AsyncGenerator[str, None]:
+async def send_events(conversation: Conversation) -> AsyncGenerator[str, None]:
     """The events of a conversation as Server-Sent Events, until the page is closed."""
     async with aclosing(conversation.watch()) as watched:
         async for event in watched:

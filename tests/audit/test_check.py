@@ -328,10 +328,10 @@ def test_no_run_that_was_found_hard_is_called_impossible(name):
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 @pytest.mark.parametrize("name", STAND_INS)
 def test_no_run_of_the_desk_is_called_impossible(name, dialect):
-    from demos.refund.dialects import speaking
+    from demos.refund.dialects import speak_dialect
 
     shop = Shop(":memory:", manager=True)
-    model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
+    model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), done_when=checks(shop))
     outcome = agent.run("Please refund ORD-001 and ORD-004")
     assert check(of(agent, outcome.transcript)).impossible == []

@@ -1,4 +1,4 @@
-"""Each lesson runs as a script and as a module, shows its subject, and stays short."""
+"""Each lesson runs as a script and as a module, and shows its subject."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import run, run_here
-from tests.support.sizes import ROOT, lines_of_code
+from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, Turn, connect
 
 LABEL = "[scripted stand-in, no language model]"
@@ -111,7 +111,6 @@ SHOWS = {  # what each lesson prints about its subject
     ],
 }
 LESSONS = sorted(SHOWS)
-MOST_LINES = {"11_who_may_say_that_it_is_done": 50}  # it compares seven ways; the others: 40
 ON_A_SERVER = {  # what differs there
     # A server cuts a text into other pieces.
     "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],
@@ -142,12 +141,15 @@ def test_the_course_lists_its_lessons():
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
-    source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= MOST_LINES.get(name, 40)
-    contract = source.partition('"""\n\n')[0]
-    assert "\nRule 1: " in contract
-    assert f"\nSince lesson {int(name[:2]) - 1:02}: " in contract
+def test_the_docstring_of_a_lesson_is_short_and_says_what_is_new(name):
+    docstring = importlib.import_module(f"demos.{name}").__doc__
+    assert len(docstring.splitlines()) <= 15
+    assert "\nRule 1: " in docstring
+    assert f"\nSince lesson {int(name[:2]) - 1:02}: " in docstring
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_shows_what_it_is_about_and_twice_the_same(name):
     one, other = run(f"demos/{name}.py"), run_here(f"demos.{name}")
     assert one.returncode == 0
     assert one.stderr == ""
@@ -232,7 +234,7 @@ def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
     at_openai.client = openai.OpenAI(
         api_key="a-test-key", http_client=httpx2.Client(transport=transport), max_retries=0
     )
-    opinion = lesson.opinion_of(at_openai)
+    opinion = lesson.make_opinion_check(at_openai)
     outcome = Agent(
         ScriptedModel(lesson.stand_in), [lesson.refund], done_when=[opinion], max_model_calls=9
     ).run("Refund ORD-001 and ORD-003, please.")
@@ -251,7 +253,7 @@ def test_a_second_opinion_adds_a_doubt_and_takes_none_away(answer, is_content):
     judge = ScriptedModel(lambda request: Assistant(f'{{"answer": {answer}}}'))
     model = ScriptedModel(lambda request: Assistant("All done."))
     lesson.books.clear()
-    checks = [lesson.opinion_of(judge), lesson.in_the_books]
+    checks = [lesson.make_opinion_check(judge), lesson.in_the_books]
     outcome = Agent(model, [lesson.refund], force="never", done_when=checks).run("Refund both.")
     opinion, books = outcome.checks
     assert (opinion.missing is None) == is_content

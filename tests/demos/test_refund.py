@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
-from demos.refund.offline import LABEL, order_numbers, reply
+from demos.refund.dialects import speak_dialect
+from demos.refund.offline import LABEL, find_order_numbers, reply
 from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
@@ -521,7 +521,7 @@ def test_the_script_leaves_alone_what_is_not_to_be_refunded(shop, text, decided)
     assert [decision.order_id for decision in shop.decisions()] == decided
     assert outcome.exit == "signal"
     assert [check.missing for check in outcome.checks] == [None]
-    for order in order_numbers(text):
+    for order in find_order_numbers(text):
         alone = f"{order}: no decision, as you asked."
         assert (alone in outcome.answer) == (order not in decided)
 
@@ -537,7 +537,7 @@ def test_what_the_check_does_not_see():
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 def test_without_the_tool_for_the_rules_the_script_decides_from_the_look_up(shop, dialect):
     tools = [tool for tool in shop.tools() if tool.name != "check_refund_policy"]
-    model = in_dialect(ScriptedModel(speaking(reply, dialect)), dialect)
+    model = in_dialect(ScriptedModel(speak_dialect(reply, dialect)), dialect)
     outcome = Agent(model, tools).run(" ".join(RIGHT))
     assert outcome.exit == "signal"
     assert {d.order_id: (d.decision, d.amount_cents) for d in shop.decisions()} == RIGHT

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply
 from demos.refund.session import speak
 from demos.refund.shop import Shop
@@ -29,7 +29,7 @@ HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody h
 
 
 def desk(dialect, shop, script=reply, **options):
-    model = speak(connect("offline", script=speaking(script, dialect)), dialect)
+    model = speak(connect("offline", script=speak_dialect(script, dialect)), dialect)
     return desk_on(model, shop, **options)
 
 
@@ -107,7 +107,7 @@ def test_at_a_limit_it_tells_what_it_has_done(dialect):
 @pytest.mark.parametrize("dialect", ["json", "react", "native"])
 def test_without_a_dialect_the_script_is_played_as_it_is(dialect):
     shop = Shop()
-    model = connect("offline", script=speaking(reply, dialect))
+    model = connect("offline", script=speak_dialect(reply, dialect))
     outcome = Agent(model, shop.tools()).run("ORD-003")
     assert [d.decision for d in shop.decisions()] == ["approve"]
     assert outcome.exit == "signal"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
 from tests.servers import Brain, ProviderServer, Reply, serve
@@ -45,7 +45,7 @@ def on_sight(request: Request) -> Assistant:
     """The script of the demo as a model that writes a text beside its calls, knows no tool that it
     does not see: then it says that all is refunded.
     """
-    script = speaking(by_the_policy, "json")
+    script = speak_dialect(by_the_policy, "json")
     reply = script(request)
     shown = {tool.name for tool in request.tools}
     if not reply.tool_calls:

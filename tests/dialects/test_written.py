@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.support.agents import kit_said
@@ -240,7 +240,7 @@ def test_after_a_mistake_is_told_to_the_model_the_run_goes_on(dialect):
 @pytest.mark.parametrize("provider", SPEAKS)
 def test_a_conversation_goes_through_every_server(provider, dialect):
     """The servers check what they signed: a thinking block that was changed is refused."""
-    script = speaking(offline.reply, dialect)
+    script = speak_dialect(offline.reply, dialect)
 
     def thinking(request):
         said = script(request)

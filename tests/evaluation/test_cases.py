@@ -163,7 +163,7 @@ def test_a_broken_tool_fails_as_often_as_the_case_says(case, outcomes):
         try:
             tools["lookup_order"].function(order_id=order)
             text = "works"
-        except suite.Outage as error:
+        except suite.ShopOutage as error:
             text = str(error)
         assert outcome in text
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.stand_ins import STAND_INS
 from tests.evaluation.conftest import (
     EASY,
@@ -103,7 +103,8 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
     expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
     for name, right in expected.items():
         given = {"provider": ["ollama:m"], "dialect": [dialect], "out": tmp_path / name}
-        script = in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect).complete
+        model = ScriptedModel(speak_dialect(STAND_INS[name], dialect))
+        script = in_dialect(model, dialect).complete
         [own] = played(script, cases, **given).found().values()
         assert right_in_the_easy_half(own) == right & ids(some)
         assert Score(own).total("behind_a_thought") == Score(own).total("actions")
@@ -273,7 +274,7 @@ def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
 
 def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(plan_few):
     """By default it speaks json, as in `connect`."""
-    with serve(WITHOUT_TOOLS, speaking(offline.reply, "json")) as server:
+    with serve(WITHOUT_TOOLS, speak_dialect(offline.reply, "json")) as server:
         arms = {"provider": ["ollama:m"], "dialect": ["native", "default", "json"]}
         evaluation = plan_few(base_url=server.url, **arms)
         evaluation.try_models()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply
 from demos.refund.session import speak
 from demos.refund.shop import Shop
@@ -293,7 +293,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     """This model thinks by itself. If it does so although the server ignored the choice, the choice
     counts as carried out: nobody can tell the difference.
     """
-    with serve(SPEAKS[provider][0](), speaking(reply, dialect), mode) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(reply, dialect), mode) as server:
         shop = Shop()
         outcome = desk(speak(model_of(provider, server), dialect), shop, force).run(FOUR)
         bodies = server.requests
@@ -349,7 +349,7 @@ GATED = "8 behind none, 4 gated"  # only the refunds are guarded
 def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_what, ignored):
     """What made it think is what the report says."""
     script = deaf if mode == "ignore" else reluctant
-    with serve(SPEAKS[provider][0](), speaking(script, dialect), mode) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(script, dialect), mode) as server:
         shop = Shop()
         model = speak(model_of(provider, server), dialect)
         outcome = desk(model, shop, "always", max_model_calls=60).run(FOUR)
