@@ -8,9 +8,8 @@ Rule 3: a server that doesn't stream answers with JSON. Its objects are the even
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
-
-from ..wire.json_reading import json_value
 
 DONE = "[DONE]"  # the data of the last event, at many servers
 
@@ -23,8 +22,12 @@ class Event(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The JSON of the data; None if they are something else."""
-        return json_value(self.data)
+        """The JSON of the data; None if they are something else. Half a character stays as it is:
+        the other half may be in the next event.
+        """
+        with suppress(ValueError, RecursionError):
+            return json.loads(self.data)
+        return None
 
 
 def read_events(pieces: Iterator[bytes]) -> Iterator[Event]:
@@ -89,8 +92,8 @@ class EventReader:
             case "event":
                 self._name = value
             case "data":
-                if self._data and json_value("\n".join(self._data)) is not None:  # rule 1
-                    yield from self._end_event()
+                if self._data and Event("", "\n".join(self._data)).content is not None:
+                    yield from self._end_event()  # rule 1
                 self._data.append(value)
 
     def _end_event(self) -> Iterator[Event]:
@@ -104,9 +107,9 @@ class EventReader:
 
 def _split_json(text: str) -> Iterator[Event]:
     """The objects of a body that is no stream: itself, or those in its list."""
-    found = json_value(text)
-    if not isinstance(found, list):
-        yield Event("", text)
+    body = Event("", text)
+    if not isinstance(body.content, list):
+        yield body
         return
-    for item in found:
+    for item in body.content:
         yield Event("", json.dumps(item))

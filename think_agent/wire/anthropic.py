@@ -305,7 +305,10 @@ class Fold:
 
     def _count(self, event: Json) -> None:
         """The counts in an event are totals, not increments."""
-        counts = merge_counts(self._message.get("usage"), event.get("usage"))
+        now = get_or_empty(event, "usage", dict)
+        counts = merge_counts(self._message.get("usage"), now)
+        if now.get("output_tokens") == 0:  # that of the beginning was of its first piece
+            counts["output_tokens"] = 0
         self._message["usage"] = counts
 
     def result(self) -> Json:
