@@ -8,9 +8,9 @@ import pytest
 from pydantic_core import core_schema
 
 from think_agent import Agent, ScriptedModel, Verdict, tool
-from think_agent.loop import CallTool, Refuse
-from think_agent.messages import ToolCall
-from think_agent.policies.validation import with_call
+from think_agent.loop import CallTool, Refuse, plan
+from think_agent.messages import Assistant, ToolCall, User
+from think_agent.policies.validation import validation, with_call
 from think_agent.testing import call, think
 
 
@@ -166,3 +166,15 @@ def test_arguments_that_do_not_fit_are_refused_where_they_are_put_in():
     tools = {"pay": Desk().pay}
     step = CallTool(call("pay", cents=1))
     assert isinstance(with_call(step, call("pay", cents="many"), tools), Refuse)
+
+
+def test_arguments_that_are_nested_too_deeply_are_refused():
+    tools = {"pay": Desk().pay}
+    nested = []
+    for _ in range(5_000):
+        nested = [nested]
+    deep = ToolCall("1", "pay", {"cents": nested})
+    step = plan([User("Pay."), Assistant(tool_calls=(deep,))], [validation(tools)])
+    assert isinstance(step, Refuse)
+    assert step.code == "invalid"
+    assert "nested too deeply" in step.reason
