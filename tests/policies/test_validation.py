@@ -75,19 +75,28 @@ def put_in_place(step, turn):
 @dataclass
 class Case:
     name: str
-    validated: list[int]
+    validated: list[int]  # the amounts that were validated, in order
     paid: int
     policies: tuple = ()
-    cents: object = "1"
+    cents: object = "1"  # what the model wrote
 
 
 CASES = [
-    Case("no policy", [1], 1),
-    Case("a policy that changes nothing", [1], 1, (leave, leave)),
-    Case("a policy that changes the call", [1, 2], 2, (put(2),)),
-    Case("two policies that change the call", [1, 2, 3], 3, (put(2), put(3))),
-    Case("a policy that changes the arguments in place", [1, 2], 2, (put_in_place,)),
-    Case("a value that Python calls equal", [1, 1], 1, (put(True),), cents=1),
+    Case("no policy", validated=[1], paid=1),
+    Case("a policy that changes nothing", validated=[1], paid=1, policies=(leave, leave)),
+    Case("a policy that changes the call", validated=[1, 2], paid=2, policies=(put(2),)),
+    Case(
+        "two policies that change the call", validated=[1, 2, 3], paid=3, policies=(put(2), put(3))
+    ),
+    Case(
+        "a policy that changes the arguments in place",
+        validated=[1, 2],
+        paid=2,
+        policies=(put_in_place,),
+    ),
+    Case(
+        "a value that Python calls equal", validated=[1, 1], paid=1, policies=(put(True),), cents=1
+    ),
 ]
 
 
