@@ -6,14 +6,12 @@ Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet mak
 Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
         it was only slow, two workers run one for a while. That is safe: the engine takes the
         records of the newer one only, and the shop gets the same idempotency key twice.
-Rule 4: a worker that is started again under its old name goes on with its conversations at once.
-Rule 5: a conversation goes on only under the code with which it began (`DurableAgent.version`); a
-        new one begins under the newest code. If no living worker has that code, the others say so.
-Rule 6: what a step recorded is not stored again: in the transcript of a finished conversation, a
-        number stands for the record of that step.
+Rule 4: a worker that restarts under its old name continues its conversations at once.
+Rule 5: a conversation continues only with the code it began with (`DurableAgent.version`). If no
+        living worker has that code, the others say so.
+Rule 6: the record of a step is stored once; a finished transcript refers to it by number.
 
-Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
-several machines need a shop that all of them can reach.
+Limitations: here the shop is a SQLite file. Several machines need one that all of them can reach.
 """
 
 import json

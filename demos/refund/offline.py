@@ -1,4 +1,4 @@
-"""A scripted model for the refund desk. It is no language model, and its answers say so.
+"""A scripted model for the refund desk. It isn't a language model, and its answers say so.
 
 It is a plain function of the request. It reads the messages and the tool choice, and goes through
 the whole flow (look up, check, decide, answer) for the order numbers in the text. It obeys every

@@ -1,14 +1,14 @@
-"""The conversations of the web desk: a file each, and at most one run at a time in each.
+"""The conversations of the web desk: one file each, with at most one run at a time.
 
-Rule 1: the files are the only state. A conversation is read from its file whenever it is shown, so
-        a server that was killed has lost nothing, and another program may go on with a file.
-Rule 2: a run is a task of its own. A watcher (an open page) may come and go; that ends no run.
-Rule 3: a call that needs approval pauses the run: there is no `approve=`. The answer may come days
-        later, and names its question. A person may say something else, too.
-Rule 4: whoever begins to watch gets all that was said so far and then every event, without a gap:
-        both happen in one step of the event loop, in which a run writes, too.
-Rule 5: what may be done with a conversation follows from its state (MAY), for the page as well.
-Rule 6: a file that is damaged is shown as far as it can be read, and says so.
+Rule 1: The files are the only state. A conversation is read from its file each time it's shown. So
+        nothing is lost if the server is killed, and another program may continue it.
+Rule 2: Each run is a separate task. A watcher (an open page) may come and go; no run ends by that.
+Rule 3: A call that needs approval pauses the run: there's no `approve=`. The answer names its
+        question and may come days later. A new message instead of an answer is fine, too.
+Rule 4: A new watcher gets all messages so far and then every event, without a gap. That's one step
+        of the event loop, which a run uses to write, too.
+Rule 5: The state of a conversation decides which actions are allowed (MAY), also for the page.
+Rule 6: A damaged file is shown as far as it can be read, and a row says so.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from think_agent.running import Event
 from think_agent.text import json_text, shorten
 from think_agent.wire.json_reading import json_value
 
-MOST_UNREAD = 10_000  # events; a page that is further behind begins anew
+MOST_UNREAD = 10_000  # events; a page that is further behind starts again
 LONGEST_TITLE = 200  # characters; the page shows two lines of it
 Watcher: TypeAlias = "asyncio.Queue[Json | None]"  # None: there will be nothing more
 State: TypeAlias = Literal["new", "running", "waits", "stopped", "ended", "damaged", "unreadable"]
@@ -75,7 +75,7 @@ class Conversation:
         return read(self.path).entries
 
     def _state(self, entries: tuple[Entry, ...]) -> State:
-        """Where it stands. `stopped`: by a person, an error, or because the server was killed."""
+        """Its state. `stopped`: by a person, an error, or because the server was killed."""
         if self._task:
             return "running"
         # A run that was killed may leave half a line at the end; the next one cuts it off.
@@ -107,13 +107,13 @@ class Conversation:
         await self._begun()
 
     def go_on(self, agent: Agent) -> None:
-        """Go on with a turn that was stopped."""
+        """Continue a turn that was stopped."""
         self._expect("resume")
         self._start(agent.aresume(self.path, on_event=self._show))
 
     async def answer(self, agent: Agent, verdict: Verdict) -> None:
-        """Answer the question that waits, if it is still that one. It returns when the answer is in
-        the file, or the question has to be asked anew.
+        """Answer the open question, if it's still the same one. It returns when the answer is in
+        the file, or when the question has to be asked again.
         """
         self._expect("verdict")
         paused = Turn.of(_messages(self._entries())).paused
@@ -144,20 +144,20 @@ class Conversation:
         return {"arguments": values(step.received or {}), "problem": ""}
 
     def stop(self) -> None:
-        """Stop the run between two steps; it can go on later."""
+        """Stop the run between two steps; it can be continued later."""
         self._expect("stop")
         if self._task:
             self._task.cancel()
 
     def close(self) -> None:
-        """The server stops: so does the run, and nobody watches any more."""
+        """The server stops, so stop the run and end the event streams."""
         if self._task:
             self._task.cancel()
         for watcher in self._watchers:
             watcher.put_nowait(None)
 
     async def watch(self) -> AsyncGenerator[Json, None]:
-        """All that was said so far, and then what happens, until whoever watches leaves."""
+        """All messages so far and then each event, until the watcher leaves."""
         watcher: Watcher = asyncio.Queue()
         for shown in self._so_far():
             watcher.put_nowait(shown)
@@ -226,7 +226,7 @@ class Conversation:
             self._problem = note_mistake("the desk", error)
 
     def _settle(self, task: object) -> None:
-        """Say where the conversation stands now, also if it was stopped before it began."""
+        """Tell the watchers the state now, also if the run was stopped before it began."""
         self._task = None
         self._has_begun.set()
         self._tell(self._standing())
