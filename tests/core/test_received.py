@@ -100,7 +100,7 @@ CASES = [
         "prompt",
     ),
     Case(
-        "it was cut, so nobody can tell",
+        "it was cut, so that can't be told",
         A_THOUGHT,
         Assistant("I would", stop_reason="max_tokens", enforced="tool_choice"),
         None,
