@@ -130,7 +130,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
-    """Print what will be run and compared, before anything costs money."""
+    """Print what will run and be compared, before anything costs money."""
     names = name_settings(wanted)
     for setting in wanted:
         text = f"to run: {names[setting]}"
@@ -149,7 +149,7 @@ def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
 
 
 def _run(evaluation: Evaluation, out: Path) -> None:
-    """Do the runs that are left, with a progress bar on stderr if that is a terminal."""
+    """Do the remaining runs, with a progress bar if stderr is a terminal."""
     jobs = len(evaluation.jobs)
     waiting = len(evaluation.waiting)
     if waiting < jobs:
