@@ -84,7 +84,7 @@ class TaskWorld:
     def __init__(self, domain: str, task_id: str, then: Sequence[str] | None) -> None:
         tasks = {task.id: task for task in load_tasks(domain)}
         if task_id not in tasks:
-            raise ValueError(f"{domain} has no task {task_id!r}; print its cases anew")
+            raise ValueError(f"{domain} has no task {task_id!r}; print its cases again")
         self._task = tasks[task_id]
         self._environment_of = registry.get_env_constructor(domain)
         self._environment = self._environment_of()
@@ -189,7 +189,7 @@ def load_tasks(domain: str) -> list[Any]:
     try:
         tasks: list[Any] = registry.get_tasks_loader(domain)()
     except OSError as error:
-        raise ValueError(f"the data of tau2 is not there ({error}); set TAU2_DATA_DIR") from error
+        raise ValueError(f"the data of tau2 is missing ({error}); set TAU2_DATA_DIR") from error
     return tasks
 
 

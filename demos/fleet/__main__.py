@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from demos.fleet.shared import Shared
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 3 what is left "
+    "exit codes: 0 done, 1 a model or file can't be used, 2 a flag is wrong, 3 what is left "
     "waits for a worker with other code, 130 stopped"
 )
 LOST_AFTER = 10.0  # seconds: ten looks of a worker

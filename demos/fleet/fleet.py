@@ -64,7 +64,7 @@ def client(url: str) -> Iterator[DBOSClient]:
         DBOS.migrate(url)
         fleet = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
     except (TypeError, ValueError) as problem:  # not quoted: a password may be in it
-        raise ValueError(f"that is no database to share; use {URLS}") from problem
+        raise ValueError(f"that database can't be shared; use {URLS}") from problem
     except (SQLAlchemyError, error.DBOSException) as problem:
         cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
         raise ValueError(f"the database cannot be used ({cause}); use {URLS}") from problem

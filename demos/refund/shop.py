@@ -212,7 +212,7 @@ class Shop:
             order = self._order(db, order_id)
             if repeated := self._recorded(db, idempotency_key):
                 if repeated != (order.id, decision, repeated[2], reason):
-                    raise ShopError("this idempotency key came with another decision before")
+                    raise ShopError("this idempotency key was used for another decision")
                 return _receipt(*repeated)
             allowed, because = self.allowed(order)
             by_manager = self._is_the_managers(order, decision)

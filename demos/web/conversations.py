@@ -46,7 +46,7 @@ MAY: dict[State, tuple[Action, ...]] = {
 SAYS: dict[State, str] = {  # what the page says of a state
     "running": "The desk is working.",
     "waits": "The desk waits for your decision. Or say something else: then it is not run.",
-    "stopped": "Stopped. Nothing is lost: it can go on, or you say something else.",
+    "stopped": "Stopped. Nothing is lost: continue, or write something else.",
     "damaged": "A line of its file cannot be read: repair it, or restore a copy.",
     "unreadable": "Its file cannot be read: repair it, or restore a copy.",
 }

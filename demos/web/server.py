@@ -85,7 +85,7 @@ class Answer(Chosen):
     new: bool = False
 
     def verdict(self) -> Verdict:
-        """The answer as a message. Raises ValueError if the arguments are no JSON object."""
+        """The answer as a message. Raises ValueError if the arguments aren't a JSON object."""
         given = self.model_dump(exclude={"model"})
         if isinstance(self.arguments, str):
             given["arguments"] = arguments_in(self.arguments)

@@ -171,7 +171,7 @@ def _asked(question: AskHuman) -> str:
 def _keys(question: AskHuman) -> list[Json]:
     """The answers to a question, each with its label. The words are those of the terminal."""
     if question.call is None:
-        labels = {"yes": "Yes: go on", "no": "No: the request is over"}
+        labels = {"yes": "Yes: continue", "no": "No: end the request"}
     elif question.is_refused:
         labels = {"yes": "Yes (it is refused)", "no": "No"}
     elif question.as_new:

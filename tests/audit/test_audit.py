@@ -142,7 +142,7 @@ def test_the_page_tells_the_story_first():
     assert steps(hidden)[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(messages, header=header))
     words = text_in(page)
-    told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
+    told = "– ended by silence · 2 actions, none of them after a thought · 2 model calls "
     told += "done pay 1 cents → paid: yes · R-7 approved by --approve always"
     assert words.index(told) < words.index("behind no thought")
     decision = words.partition("behind no thought cents 1")[2]

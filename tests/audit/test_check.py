@@ -165,7 +165,7 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
     ("a_pause_waits", "another question", {}, [GO, ASKS, WAITS, replace(YES, question="r")]),
     ("a_guarded_call_has_a_thought", "without a thought", GUARDED, [GO, ASKS, STARTED]),
     ("a_no_is_a_no", "a person had said no", {}, [GO, ASKS, Verdict("no", "c"), STARTED]),
-    ("what_needs_a_yes_has_one", "nobody had said yes", NEEDS_YES, [GO, ASKS, STARTED]),
+    ("what_needs_a_yes_has_one", "without a person's yes", NEEDS_YES, [GO, ASKS, STARTED]),
     (
         "what_needs_a_yes_has_one",
         "ran from a text",
@@ -433,7 +433,7 @@ def test_a_header_holds_for_what_comes_after_it(kept):
 
     said = [json.dumps(to_json(message)) for message in more]
     kept.write_text("\n".join([header, *lines, *said]) + "\n")
-    assert texts(check(read(kept)).impossible) == ["order ran without a thought behind it"]
+    assert texts(check(read(kept)).impossible) == ["order ran without a thought"]
     kept.write_text("\n".join([header, *lines, other, *said]) + "\n")
     assert check(read(kept)).impossible == []
 
@@ -487,7 +487,7 @@ def test_the_command_ends_with_3_if_the_record_cannot_be_true(kept, pantry, caps
     assert run_audit("--check", f"{pantry}:agent", kept) == 3
     out = capsys.readouterr().out
     assert "! the record cannot be true: 1 message that no run writes" in out
-    assert "order ran without a thought behind it" in out
+    assert "order ran without a thought" in out
 
 
 def test_of_a_run_of_the_demo_no_agent_has_to_be_named(tmp_path, capsys):
@@ -510,9 +510,9 @@ def test_the_check_is_in_every_form(kept, pantry, tmp_path, capsys):
     assert run_audit("--check", f"{pantry}:agent", kept, "--html", page, "--json") == 3
     shown = page.read_text()
     assert "the record cannot be true" in shown
-    assert "order ran without a thought behind it" in shown
+    assert "order ran without a thought" in shown
     checked = json.loads(capsys.readouterr().out)["checked"]
-    assert checked["impossible"][0]["text"] == "order ran without a thought behind it"
+    assert checked["impossible"][0]["text"] == "order ran without a thought"
     assert checked["impossible"][0]["step"] == 1
 
 
@@ -576,7 +576,7 @@ def test_the_text_form_names_the_line(kept):
     from think_agent.audit import report
 
     shown = to_text(report(record.entries, header=record.header, findings=check(record)))
-    assert "line 5: order ran without a thought behind it" in shown
+    assert "line 5: order ran without a thought" in shown
 
 
 def test_a_refusal_by_a_policy_of_ones_own_has_a_code_of_its_own():

@@ -135,7 +135,7 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
             "started",
             "done",
         ],
-        ["refused: no thought stood behind it"],
+        ["refused: no thought justified it"],
         ["started", CRASHED, "refused: a person said no"],
     ]
     assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"), "verdict")

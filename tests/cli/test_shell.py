@@ -28,7 +28,7 @@ def shell(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[st
 
 
 def advised(shown: str) -> str:
-    """The command below "Go on with:"."""
+    """The command below "Continue with:"."""
     return shown.partition("Go on with:\n")[2].rstrip("\n")
 
 

@@ -65,7 +65,7 @@ def test_in_the_table_of_the_article_the_clerk_alone_is_right(tmp_path):
     [
         ("mock", "update_task_with_message_history", "middle"),
         ("mock", "create_task_1", "has tools"),
-        ("mock", "create_task_999", "mock has no task 'create_task_999'; print its cases anew"),
+        ("mock", "create_task_999", "mock has no task 'create_task_999'; print its cases again"),
         ("space", "create_task_1", "tau2 has no domain 'space'; use one of mock, airline, "),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
     every = 30 * 2 * (1 + len(FLOORS))
     if sign != signal.SIGKILL:
         assert process.returncode == 130
-        stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
+        stopped = rf"\nstopped: \d+ of {every} runs are done; run it again to continue\n$"
         assert re.search(stopped, shown)
     before = out.read_bytes().splitlines()
     assert 20 <= len(before) - 1 < every  # the first is the plan

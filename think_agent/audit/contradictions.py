@@ -161,7 +161,7 @@ class Contradictions:
             yield "alarm", f"it ran, though it was {words.say_decision(known.verdict)}"
         elif self._question and self._question.call_id == known.call.id:
             known.status = "done after a no"
-            yield "alarm", "it ran, though nobody answered the question about it"
+            yield "alarm", "it ran, though its question had no answer"
 
     def _add_end(self, ended: Ended) -> Iterator[Found]:
         if ended.exit in words.REGULAR:

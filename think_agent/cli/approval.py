@@ -48,7 +48,7 @@ def at_the_terminal(question: AskHuman) -> Verdict:
             view.print("")  # to end the line of the prompt
             verdict = question.stop("The input ended.")
         view.start()
-    return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
+    return replace(verdict, by=os.environ.get("USER", "someone at the terminal"))
 
 
 def _answer(view: RunView, asked: AskHuman) -> Verdict:
@@ -115,7 +115,7 @@ def _print_card(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str,
     if asked.call:
         question = f"Run {_on_one_line(asked.call.name)}?"
     if asked.thought:
-        view.print(f"The thought behind it: {_on_one_line(asked.thought)}", "cyan")
+        view.print(f"Its thought: {_on_one_line(asked.thought)}", "cyan")
     view.print("")
     _show_rows(view, arguments)
     if asked.as_new and isinstance(asked.as_new.arguments, dict):

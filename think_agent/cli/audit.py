@@ -69,7 +69,7 @@ def show_report(made: RunReport, console: Console) -> None:
     view.print(words.join_facts("Audit", name, run, *made.figures["models"]))
     for name, value in made.origin.items():
         view.print(f"{name}: {value}", "dim")
-    view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
+    view.print(f"Thoughts for the actions: {words.behind(made.figures['came_about'])}")
     if made.checked:
         _show_checked(view, made.checked)
     for text in made.problems:
@@ -145,7 +145,7 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
 @log_option(
     "--think",
     "NAME[,...]",
-    "tools whose calls are thoughts, besides think",
+    "other tools whose calls are thoughts",
     type=several,
     default="",
 )
@@ -164,7 +164,7 @@ def command(ctx: Context, /, **options: Any) -> int:
         return _show_run(record, options)
 
     if options["check"] is not None:
-        raise click.UsageError(f"--check: {path} is no record of this kit")
+        raise click.UsageError(f"--check: {path} isn't a record of this kit")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     options["origin"]["sha256"] = digest
     runs = read_log(path, options["think"])
@@ -226,7 +226,7 @@ def _load_agent_to_check(named: str, record: Record) -> Agent:
     desk: Agent | None = demo_module("again").agent_of(record.header)
     if desk is None:
         raise click.UsageError(
-            "--check: this is no run of the demo; name its agent: --check my_agent.py:agent"
+            "--check: this isn't a run of the demo; name its agent: --check my_agent.py:agent"
         )
     return desk
 

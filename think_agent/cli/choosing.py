@@ -171,7 +171,7 @@ def _on_this_machine() -> str:
         return str(able[0])
     except ModelError as error:
         say(str(error))
-        say(f"Playing a scripted stand-in; {advice}")
+        say(f"Playing a script instead of a model; {advice}")
         return ""
 
 

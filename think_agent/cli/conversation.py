@@ -77,7 +77,7 @@ class Chat:
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
             self.transcript = transcript
-            self.view.print("The conversation goes on with your next request.", "yellow")
+            self.view.print("The conversation continues with your next request.", "yellow")
 
     def obey(self, command: str) -> None:
         """Handle a line that begins with a slash."""

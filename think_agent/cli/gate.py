@@ -20,7 +20,7 @@ from .options import Command, Group, file_option, new_file, positive, several, w
 from .screen import say
 
 EXIT_CODES = (
-    "exit codes: 0 the client left, 1 the server or the record is out of reach, 2 a flag is wrong, "
+    "exit codes: 0 the client left, 1 the server or the record can't be used, 2 a flag is wrong, "
     "130 stopped by Ctrl-C or SIGTERM"
 )
 server_option = Group("the server behind it")
@@ -60,7 +60,7 @@ class OneLine(logging.Handler):
 @server_option(
     "--idempotent",
     "NAME[,NAME]",
-    "tools that may run twice: nobody is asked about a repeat",
+    "tools that may run twice without asking",
     type=several,
     multiple=True,
 )

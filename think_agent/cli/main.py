@@ -21,13 +21,13 @@ from .demo import demo_module
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
-    "exit codes: 0 an answer was given, 1 a model or file is out of reach, 2 a flag or variable "
+    "exit codes: 0 an answer was given, 1 a model or file can't be used, 2 a flag or variable "
     "is wrong, 3 no regular answer (limit, unmet, needs_human, ...), 130 stopped by Ctrl-C or "
     "SIGTERM. Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
 )
 COMMANDS = {  # each with the module that defines its `command`, and the first sentence of its help
     "audit": ("audit", "Show what a run did and why, or count the runs of another program."),
-    "chat": ("own_agent", "Talk with an agent of your own."),
+    "chat": ("own_agent", "Talk with your own agent."),
     "demo": ("", "Decide refund requests, and show every thought."),
     "eval": ("eval", "Measure whether thinking helps."),
     "gate": ("gate", "Stand between an agent and an MCP server."),

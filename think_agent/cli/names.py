@@ -109,10 +109,10 @@ is one to ask (`approve`); otherwise the run gives up.
 INSTEAD = {  # names that mean something else here, or don't exist
     "budget": "use max_cost, max_tokens or max_seconds",
     "context_strategy": "nothing is summarized; keep_turns leaves whole turns out",
-    "max_context_entries": "an entry is no turn; keep_turns says how many turns are shown",
+    "max_context_entries": "an entry isn't a turn; keep_turns says how many turns are shown",
     "max_steps": "use max_model_calls, or max_actions for the tool calls",
     "max_turns": "a turn is a whole request here; use max_model_calls or max_actions",
-    "send_intermediate_responses": "text beside an action is always shown; hide_thoughts hides it",
+    "send_intermediate_responses": "text next to an action is always shown; hide_thoughts hides it",
 }
 
 
@@ -137,7 +137,7 @@ def by_setting(given: Mapping[str, str], place: str) -> dict[str, Given]:
             raise click.UsageError(f"{both} are the same setting; leave one out ({place})")
         if alias.values and value not in alias.values:
             choices = " or ".join(alias.values)
-            raise click.UsageError(f"{name}: {value!r} is no choice; use {choices} ({place})")
+            raise click.UsageError(f"{name}: {value!r} isn't a choice; use {choices} ({place})")
         found[setting] = Given(alias.values.get(value, value), name)
     return found
 

@@ -27,7 +27,7 @@ from .conversation import chat
 from .options import config_flags, flags
 
 EXIT_CODES = (
-    "exit codes: 0 you left, 1 a model or file is out of reach, 2 a flag or the agent is wrong, "
+    "exit codes: 0 you left, 1 a model or file can't be used, 2 a flag or the agent is wrong, "
     "130 stopped by SIGTERM"
 )
 
@@ -38,7 +38,7 @@ EXIT_CODES = (
 @config_flags
 @click.pass_context
 def command(ctx: Context, /, agent: str, **_: object) -> None:
-    """Talk with an agent of your own. AGENT is the name of an Agent in a Python file, or of a
+    """Talk with your own agent. AGENT is the name of an Agent in a Python file, or of a
     function that makes one; if it takes a model, the flags choose that.
     """
     path, name = _read_name(agent)

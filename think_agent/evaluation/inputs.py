@@ -74,7 +74,7 @@ def load_suite(name: str, cases: Path) -> Suite:
         found = vars(importlib.import_module(module))
         return Suite.model_validate(found | {"source": source_digest(module)})
     except (ImportError, TypeError, ValidationError) as error:  # TypeError: for "./suite.py"
-        needed = "name a module with prepare and STAND_INS, or put suite.py beside the cases"
+        needed = "name a module with prepare and STAND_INS, or put suite.py next to the cases"
         raise ValueError(f"suite {name}: {shorten(str(error))}; {needed}") from error
 
 
@@ -113,7 +113,7 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
         known = ", ".join(f"offline:{script}" for script in scripts)
-        raise ValueError(f"{setting.provider} is no script of this suite; use one of {known}")
+        raise ValueError(f"{setting.provider} isn't a script of this suite; use one of {known}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
     if setting.dialect not in ("default", "native"):

@@ -32,7 +32,7 @@ ENDS = (
     "wrote anything wrong; late: it went on; unsaid: it ended as if all were done; false: it said "
     "so of a case that can be done"
 )
-APART = "of another plan: shown apart, in no comparison, and never tested"
+APART = "of another plan: shown separately, not compared and not tested"
 NOTHING_COMPARED = "Nothing is compared"
 ALL_EASY = "a script without a thought may be right in each of these cases"
 MOST_NAMED = 5  # trials in a sentence
@@ -133,7 +133,7 @@ def _decisions(score: Score) -> Cells:
 def _how(score: Score) -> Cells:
     """How the decisions were made."""
     cells: Cells = {
-        "actions behind a thought": _show_percent(
+        "actions after a thought": _show_percent(
             score.total("behind_a_thought"), score.total("actions")
         ),
         "forced calls honored": _show_percent(score.total("honored"), score.total("forced")),

@@ -99,7 +99,7 @@ def read_results(path: Path) -> RecordedResults:
             found = LINE.validate_json(line)
         except ValueError as error:
             raise ValueError(
-                f"{path}, line {number} is no result of this version of think-agent eval: choose "
+                f"{path}, line {number} isn't a result of this version of think-agent eval: choose "
                 "another file"
             ) from error
         if isinstance(found, EvaluationPlan):

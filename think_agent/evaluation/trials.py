@@ -159,7 +159,7 @@ def prepare_trial(setting: Setting, case: Case, model: Model, suite: Suite) -> t
         where = _where_to_think(setting, model)
         instructions = f"{instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
     if setting.think == "brief" and setting.dialect not in ("native", "default"):
-        raise ValueError("think=brief is told by the tool, which only native calls show")
+        raise ValueError("think=brief is in the tool's description, which only native calls show")
     checks = getattr(world, "done_when", ())
     if setting.done_when == "off":
         checks = ()
