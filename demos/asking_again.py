@@ -1,8 +1,8 @@
-"""Asks a model again, with another thought behind its action. Lesson 13 reads what comes of it.
+"""Asks a model again, with a different thought before its action. Lesson 13 uses the results.
 
-Rule 1: all that changes is the thought: the same messages, the same tool, the same instructions.
-Rule 2: what counts is the call: its name, the order and the decision. The reason may differ. A
-        reply without a call is counted separately: it did nothing, not something else.
+Rule 1: only the thought changes: the messages, the tool and the instructions stay the same.
+Rule 2: only the call counts: its name, the order and the decision. The reason may differ. A reply
+        without a call is counted separately, because it did nothing rather than something else.
 """
 
 from collections import Counter

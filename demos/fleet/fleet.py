@@ -2,18 +2,18 @@
 
 Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several.
 Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet makes at most
-        `per_minute` model calls a minute, evenly spaced: that is a provider's quota.
-Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
-        it was only slow, two workers run one for a while. That is safe: the engine takes the
-        records of the newer one only, and the shop gets the same idempotency key twice.
-Rule 4: a worker that is started again under its old name goes on with its conversations at once.
-Rule 5: a conversation goes on only under the code with which it began (`DurableAgent.version`); a
-        new one begins under the newest code. If no living worker has that code, the others say so.
-Rule 6: what a step recorded is not stored again: in the transcript of a finished conversation, a
-        number stands for the record of that step.
+        `per_minute` model calls, evenly spaced, to stay within a provider's quota.
+Rule 3: if a worker is silent for `lost_after` seconds, its conversations are queued again. If it
+        was only slow, two workers run the same one for a while. That's safe: the engine accepts
+        only the newer one's records, and the shop gets the same idempotency key twice.
+Rule 4: a worker that's restarted under its old name continues its conversations at once.
+Rule 5: a conversation continues only with the code it began with (`DurableAgent.version`); a new
+        one begins with the newest code. If no live worker has that code, the others say so.
+Rule 6: a step's record isn't stored twice: the transcript of a finished conversation refers to it
+        by number.
 
-Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
-several machines need a shop that all of them can reach.
+Limitations: the shop represents a company's service. Here it's a SQLite file, so workers on several
+machines need a shop that all of them can reach.
 """
 
 import json

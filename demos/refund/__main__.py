@@ -1,8 +1,7 @@
 """The refund desk at a terminal: `think-agent demo "I want a refund on order ORD-001"`, or, in a
 clone, `python -m demos.refund "…"`.
 
-Without a text it shows a prompt and remembers the conversation. Text that is piped in is one
-request.
+Without a text it shows a prompt for a conversation. Piped text is a single request.
 """
 
 import sys

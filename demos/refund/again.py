@@ -1,8 +1,8 @@
-"""The agent of a record: `think-agent audit --check RUN.jsonl` plans the steps of a run anew.
+"""The agent of a record: `think-agent audit --check RUN.jsonl` plans a run's steps again.
 
-Its settings are the defaults of today, but for what the header of the record tells: whether a
-manager was there, whether calls carried their thoughts, whether the answer had sources. Its shop is
-new, as it was when the run began.
+Its settings are today's defaults, except what the record's header shows: whether a manager was
+there, whether calls carried their thoughts, whether the answer had sources. Its shop is new, as at
+the start of the run.
 """
 
 from think_agent import Agent, ScriptedModel

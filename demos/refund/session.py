@@ -1,4 +1,4 @@
-"""A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
+"""A session of the refund desk: creates the shop and the agent, and runs one request or a chat."""
 
 import json
 import sys

@@ -4,12 +4,12 @@ Rule 1: the model proposes, the shop decides. `process_refund` refuses every dec
         policy does not allow; a refused proposal leaves no row and comes back as a tool error that
         the model can read.
 Rule 2: nothing is refunded twice: a unique index allows only one `approve` for each order.
-Rule 3: nothing is recorded twice: a decision has the key of its call. If the call is repeated with
-        that key after a crash, it gets the first result. Another call with that key is refused.
+Rule 3: nothing is recorded twice: a decision has its call's key. If the call is repeated with that
+        key after a crash, it gets the first result. A different call with that key is refused.
 Rule 4: money is in cents. Ages are counted from `today`, an argument.
 
 `enforce=False` turns rule 1 off, so that an evaluation can see what a model does by itself.
-`manager=True` says that a manager approves each refund over the limit before the call. Then such a
+`manager=True` means that a manager approves each refund over the limit before the call, so such a
 refund may be approved instead of escalated.
 
 `policy.md` is the policy as text; `allowed_decision` is the same in code.

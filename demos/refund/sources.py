@@ -1,7 +1,7 @@
-"""An answer with sources: each decision names the look-up and the check on which it stands.
+"""An answer with sources: each decision cites the look-up and the check that support it.
 
-`--sources` asks for it (`Agent(..., answer=Decisions)`). A source is the number of a result. One
-that is wrong is told to the model; what a decision says about its source, nobody reads.
+`--sources` asks for it (`Agent(..., answer=Decisions)`). A source is the number of a result. A
+wrong number goes back to the model. What a decision says about its source isn't checked.
 """
 
 from collections.abc import Iterable, Iterator

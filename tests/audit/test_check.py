@@ -156,12 +156,12 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
     ("no_call_is_dropped", "the call of pay has no result", {}, [GO, ASKS, Ended("signal")]),
     (
         "stopped_calls_are_followed_by_a_request",
-        "given up for a new request",
+        "dropped for a new request",
         {},
         [GO, ASKS, replace(REFUSED, refused="stopped"), DONE],
     ),
     ("an_end_is_an_end", "the turn had ended", {}, [GO, DONE, Ended("silence"), DONE]),
-    ("a_pause_waits", "nobody has decided", NEEDS_YES, [GO, ASKS, WAITS, STARTED]),
+    ("a_pause_waits", "no one decided", NEEDS_YES, [GO, ASKS, WAITS, STARTED]),
     ("a_pause_waits", "another question", {}, [GO, ASKS, WAITS, replace(YES, question="r")]),
     ("a_guarded_call_has_a_thought", "without a thought", GUARDED, [GO, ASKS, STARTED]),
     ("a_no_is_a_no", "a person had said no", {}, [GO, ASKS, Verdict("no", "c"), STARTED]),
@@ -188,7 +188,7 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
     ),
     (
         "a_tool_exists",
-        "no JSON object",
+        "a JSON object",
         {},
         [GO, replace(ASKS, tool_calls=(replace(PAY, arguments="{"),)), STARTED],
     ),
@@ -205,7 +205,7 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
         [GO, ASKS, STARTED, replace(PAID, arguments={"cents": 3})],
     ),
     ("a_yes_says_to_what", "to which arguments", {}, [GO, ASKS, replace(YES, arguments=None)]),
-    ("a_refusal_is_an_error", "is no error", GUARDED, [GO, ASKS, replace(REFUSED, is_error=False)]),
+    ("a_refusal_is_an_error", "an error", GUARDED, [GO, ASKS, replace(REFUSED, is_error=False)]),
     ("a_refusal_is_an_error", "never started", {}, [GO, ASKS, replace(PAID, in_doubt=True)]),
     (
         "a_refusal_is_an_error",
