@@ -12,8 +12,7 @@ Rule 5: a conversation continues only with the code it began with (`DurableAgent
 Rule 6: a step's record isn't stored twice: the transcript of a finished conversation refers to it
         by number.
 
-Limitations: the shop represents a company's service. Here it's a SQLite file, so workers on several
-machines need a shop that all of them can reach.
+Limitations: the shop is a SQLite file. Workers on several machines need one that all can reach.
 """
 
 import json

@@ -12,8 +12,7 @@ Rule 2: a file is one conversation (a list of messages) or a list of conversatio
 Rule 3: if one conversation is the beginning of another, that's an error: a log of requests repeats
         the history in each request, so it would be counted several times.
 
-Limitations: a log doesn't say what was forced, so thoughts count as volunteered unless a call
-carries them. Tokens, times and model names aren't read.
+Limitations: forced thoughts count as volunteered. Tokens, times and model names aren't read.
 """
 
 import hashlib

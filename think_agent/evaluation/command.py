@@ -7,14 +7,13 @@
 
 Rule 1: errors in settings, cases and files are found before the first model call (`inputs.py`). A
         setting that can't run is listed with its reason and left out.
-Rule 2: settings take turns, trial by trial and case by case, in a varying order. So a slow server
-        affects all of them.
+Rule 2: settings take turns, in a varying order. So a slow server affects all of them.
 Rule 3: a shard is every n-th trial, under all settings. So one machine runs what's compared.
         Shards' result files are merged by concatenation.
-Rule 4: each trial has its own transcript file, in a folder next to the results.
+Rule 4: each trial has its own transcript file.
 Rule 5: the suite's floors are run together with the settings.
-Rule 6: a trial that failed in three sittings is closed, with an outcome that isn't right. Otherwise
-        one prompt that always times out would block the whole test.
+Rule 6: a trial that failed in three sittings is closed, as not right. Otherwise one prompt that
+        always times out would block the test.
 """
 
 import asyncio
