@@ -35,7 +35,7 @@ def checks(shop: Shop) -> list[CheckFunction]:
             to_decide += _list_orders("check_refund_policy", part)
             to_decide += [order for order in orders if order not in find_left_alone(request)]
 
-        decided = shop.decided()
+        decided = shop.list_decided()
         missing = {}
         for order in to_decide:
             if order not in decided and _order_exists(order, shop):

@@ -249,7 +249,7 @@ class Shop:
         with self._lock:
             return [Decision(*row) for row in self._db.execute(query, (self._first_new,))]
 
-    def decided(self) -> set[str]:
+    def list_decided(self) -> set[str]:
         """The orders with a decision in the books, also from other processes."""
         with self._lock:
             rows = self._db.execute("SELECT DISTINCT order_id FROM decisions")

@@ -176,9 +176,9 @@ class Conversation:
             said = [row for entry in self._entries() for row in rows(entry)]
         except FileError as error:
             said = [{"kind": "damaged", "text": str(error)}]
-        return [{"rows": said, "anew": True}, self._standing()]
+        return [{"rows": said, "anew": True}, self._describe_state()]
 
-    def _standing(self) -> Json:
+    def _describe_state(self) -> Json:
         """The state, the allowed actions, the open question, and any problem."""
         messages: list[Message] = []
         state: State = "unreadable"
@@ -212,11 +212,11 @@ class Conversation:
         self._problem = ""
         self._has_begun.clear()
         self._is_recorded = False
-        self._task = asyncio.create_task(self._finished(run))
+        self._task = asyncio.create_task(self._run_to_end(run))
         self._task.add_done_callback(self._settle)
-        self._tell(self._standing())
+        self._tell(self._describe_state())
 
-    async def _finished(self, run: Coroutine[Any, Any, object]) -> None:
+    async def _run_to_end(self, run: Coroutine[Any, Any, object]) -> None:
         """Run to the end, and record any problem."""
         try:
             await run
@@ -229,7 +229,7 @@ class Conversation:
         """Report the state to the watchers, even if the run was stopped before it began."""
         self._task = None
         self._has_begun.set()
-        self._tell(self._standing())
+        self._tell(self._describe_state())
 
     def _show(self, event: Event) -> None:
         if isinstance(event, MESSAGES):  # a notice may come before it

@@ -522,8 +522,8 @@ def test_the_check_is_in_every_form(kept, pantry, tmp_path, capsys):
         (["--check"], "Missing argument 'RUN.jsonl'"),
         (["--check", "nothing.py:agent", "RUN"], "there is no such file"),
         (["--check", "PANTRY:nobody", "RUN"], "its agents: agent, stricter"),
-        (["--check", "RUN"], "this is no run of the demo; name its agent"),
-        (["--check", "PANTRY:agent", "LOG"], "is no record of this kit"),
+        (["--check", "RUN"], "this isn't a run of the demo; name its agent"),
+        (["--check", "PANTRY:agent", "LOG"], "isn't a record of this kit"),
     ],
     ids=["no file", "no such file", "no such agent", "no run of the demo", "another program's"],
 )

@@ -283,8 +283,8 @@ REFUSED = [
     Refused("a conversation with more", [{"messages": WHOLE, "model": "m"}], "field 'model'"),
     Refused("one without messages", [{"reward": 1.0}], "run 1: it has no list of messages"),
     Refused("a list of other things", [[[1]]], "run 1, row 1: it isn't a message"),
-    Refused("an object", {"messages": WHOLE}, "it is no list of messages"),
-    Refused("nothing", [], "it is no list of messages"),
+    Refused("an object", {"messages": WHOLE}, "neither a list of messages"),
+    Refused("nothing", [], "neither a list of messages"),
     Refused(
         "a log of requests",  # four calls were counted as ten
         [RUN[: end + 1] for end, row in enumerate(RUN) if row["role"] == "tool"],
@@ -296,7 +296,9 @@ REFUSED = [
         [USER, said(content="Thought.\n```bash\nls\n```"), {**USER, "content": "<output>"}],
         "no tool is called in it",
     ),
-    Refused("its whole file", {"info": {}, "trajectory_format": "mini-swe-agent-1.1"}, "no list"),
+    Refused(
+        "its whole file", {"info": {}, "trajectory_format": "mini-swe-agent-1.1"}, "neither a list"
+    ),
     Refused(
         "Messages of Anthropic",
         [said(content=[{"type": "tool_use", "id": "c", "name": "pay", "input": {}}])],
@@ -304,9 +306,9 @@ REFUSED = [
     ),
     Refused("Ollama", [said(tool_calls=[{"function": {"name": "p", "arguments": {}}}])], "0.id"),
     Refused("Responses", [{"type": "function_call", "name": "pay"}], "run 1: it has no list"),
-    Refused("ATIF", {"schema_version": "ATIF-v1.6", "steps": []}, "it is no list of messages"),
+    Refused("ATIF", {"schema_version": "ATIF-v1.6", "steps": []}, "neither a list of messages"),
     Refused("Claude Code", [{"type": "user", "message": USER}], "it has no list of messages"),
-    Refused("Inspect", {"eval": {}, "samples": []}, "it is no list of messages"),
+    Refused("Inspect", {"eval": {}, "samples": []}, "neither a list of messages"),
 ]
 
 

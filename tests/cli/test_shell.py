@@ -29,7 +29,7 @@ def shell(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[st
 
 def advised(shown: str) -> str:
     """The command below "Continue with:"."""
-    return shown.partition("Go on with:\n")[2].rstrip("\n")
+    return shown.partition("Continue with:\n")[2].rstrip("\n")
 
 
 @pytest.mark.parametrize(

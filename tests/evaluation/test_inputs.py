@@ -17,7 +17,7 @@ from think_agent.evaluation.trials import Suite
     [
         (
             {"provider": ["offline:genius"]},
-            "is no script of this suite; use one of offline:careful",
+            "isn't a script of this suite; use one of offline:careful",
         ),
         (
             {"provider": ["offline"]},

@@ -104,7 +104,7 @@ def test_a_plan_begun_without_an_impossible_setting_goes_on(plan_few):
     again = begin()
     again.run()
     assert again.missing == 0
-    assert len(again.found()) == 1
+    assert len(again.select_results()) == 1
 
 
 # The code of a suite.
@@ -254,7 +254,7 @@ def test_the_command_says_what_to_do_with_another_plan(few, command, capsys):
     assert "Changed since: cases" in line
     assert line.endswith("Choose another file, or show its trials separately with --mixed.")
     assert command("--mixed") == 0
-    assert "of another plan: shown apart" in capsys.readouterr().out
+    assert "of another plan: shown separately" in capsys.readouterr().out
 
 
 def test_an_answer_of_the_same_model_is_asked_for_again_in_another_plan(few, out):

@@ -119,7 +119,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
     report = evaluation.report(prices)
     tables.show_sections(report, Screen())
     if html:
-        write_page(html, results_to_html(evaluation.found(), report, origin_of(ctx)))
+        write_page(html, results_to_html(evaluation.select_results(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):

@@ -190,7 +190,7 @@ def several(text: str) -> tuple[str, ...]:
 
 def find_old_file(text: str) -> Path:
     """A file to read, for `type=`."""
-    path = _alone(text)
+    path = _claim_path(text)
     if not path.is_file():  # a FIFO would block
         raise click.BadParameter(f"{path}: there is no such file")
     return path
@@ -198,7 +198,7 @@ def find_old_file(text: str) -> Path:
 
 def new_file(text: str) -> Path:
     """A file to write, for `type=`. Its folders are created when it's written."""
-    path = _alone(text)
+    path = _claim_path(text)
     nearest = path
     fits = path.is_file()
     while not os.path.lexists(nearest):
@@ -209,7 +209,7 @@ def new_file(text: str) -> Path:
     return path
 
 
-def _alone(text: str) -> Path:
+def _claim_path(text: str) -> Path:
     """The path, if no other flag has it: one file would overwrite the other."""
     path = Path(text).expanduser()
     real = os.path.realpath(path)

@@ -272,7 +272,7 @@ class Evaluation:
                 error = job.result.error
                 write(job, replace(job.result, exit=NO_OUTCOME, found=(error,), error=""))
 
-    def found(self) -> Results:
+    def select_results(self) -> Results:
         """All results of these settings in the file, from any shard."""
         found: Results = {setting: [] for setting in self.models}
         for job in self._jobs():
@@ -287,7 +287,7 @@ class Evaluation:
         waits_for = None
         if self.missing or self._recorded.plan != plan:
             waits_for = self._recorded.plan or plan
-        return report_results(self.found(), prices, waits_for, self._others(plan))
+        return report_results(self.select_results(), prices, waits_for, self._others(plan))
 
     def _others(self, own: EvaluationPlan) -> dict[str, Results]:
         """The results of other plans in the file, by a name for each plan."""

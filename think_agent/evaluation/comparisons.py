@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from .intervals import CLEAR, Interval, find_paired_interval, holm, sign_flip
-from .scores import PLAIN, Score, Setting, varying, without_floors
+from .scores import PLAIN, Score, Setting, find_varying, without_floors
 
 # A row and the row it's compared with: the question, and the cause of a clear difference.
 QUESTIONS = {
@@ -77,11 +77,11 @@ def plan_comparisons(settings: Collection[Setting]) -> list[Comparison]:
     compared = without_floors(settings)
     found = []
     for setting, against in permutations(compared, 2):
-        differing = varying(setting, against)
+        differing = find_varying(setting, against)
         asked = QUESTIONS.get((setting.row, against.row))
         if asked and differing <= PLAIN.keys():
             found.append(Comparison(setting, against, *asked))
-        is_usual = differing.isdisjoint(varying(against, compared[0]))
+        is_usual = differing.isdisjoint(find_varying(against, compared[0]))
         if is_usual and len(differing) == 1 and not setting.row:
             found.append(Comparison(setting, against))
     return found

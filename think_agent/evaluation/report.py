@@ -18,7 +18,7 @@ from ..text import shorten
 from .comparisons import ComparisonResult, compare
 from .intervals import detectable, wilson
 from .results import EvaluationPlan
-from .scores import Results, Score, Setting, name_settings, varying, without_floors
+from .scores import Results, Score, Setting, find_varying, name_settings, without_floors
 from .tables import Section
 
 DECISIONS = (
@@ -287,7 +287,7 @@ def _of_closed_trials(name: str, score: Score) -> Iterator[str]:
 def _of_common(results: Results) -> Iterator[str]:
     """Fields that are the same in all settings and aren't the default."""
     first, *others = without_floors(results)
-    common = varying(first, Setting("")) - varying(first, *others)
+    common = find_varying(first, Setting("")) - find_varying(first, *others)
     if common:
         values = [f"{name}={getattr(first, name)}" for name in sorted(common)]
         yield f"The same for all: {', '.join(values)}."

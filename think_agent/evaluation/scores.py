@@ -242,7 +242,7 @@ def without_floors(settings: Collection[Setting]) -> list[Setting]:
     return [setting for setting in settings if not setting.is_floor]
 
 
-def varying(*settings: Setting) -> set[str]:
+def find_varying(*settings: Setting) -> set[str]:
     """The names of the fields that differ between settings."""
     found = set()
     for name in VARIED:
@@ -256,7 +256,7 @@ def name_settings(settings: Collection[Setting]) -> dict[Setting, str]:
     is named by its provider.
     """
     compared = without_floors(settings)
-    differing = varying(*compared)
+    differing = find_varying(*compared)
     apart = sorted(differing) or ["provider"]
     if compared and compared[0].row:
         apart = ["row", *sorted(differing - PLAIN.keys())]

@@ -229,7 +229,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
     try:
         text = case.text or _next_words(job, world, ())
         while text is not None:
-            with _blaming(job, "the run"):
+            with _blame(job, "the run"):
                 outcome = await agent.arun(text, transcript=saved)
             text = await asyncio.to_thread(_next_words, job, world, outcome.transcript)
     except (AuthError, ModelNotFound):  # every other case would fail as well
@@ -238,7 +238,7 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
         return replace(result, exit="bad request", found=(str(error),))
     except ModelError as error:
         return replace(result, error=str(error))
-    with _blaming(job, "the suite's check"):
+    with _blame(job, "the suite's check"):
         checked = world.check()._asdict()
     return replace(
         result, exit=outcome.exit, **_count_turns(Turn.all(outcome.transcript)), **checked
@@ -246,12 +246,12 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
 
 
 def _next_words(job: Job, world: World, transcript: Sequence[Message]) -> str | None:
-    with _blaming(job, "the suite's reply"):
+    with _blame(job, "the suite's reply"):
         return world.reply(transcript)
 
 
 @contextmanager
-def _blaming(job: Job, what: str) -> Iterator[None]:
+def _blame(job: Job, what: str) -> Iterator[None]:
     """Add the case and the trial to an error in the suite's code."""
     try:
         yield
