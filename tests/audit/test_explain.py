@@ -34,7 +34,7 @@ def test_explain_shows_what_was_known_who_planned_who_changed_it_and_what_came()
     assert ("the person asked", ASK.text) in refused.facts
     assert refused.came[0].startswith("pay gave: error: not run")
     assert forced.planned[-1][:2] == ("think_first", "the model is asked to call think")
-    assert ("behind it, gated", "It is due.") in paid.facts
+    assert ("its thought, gated", "It is due.") in paid.facts
     assert "think_first" in paid.passed
     assert last.planned == [("next_step", "end (silence)", words.why_ended("silence"))]
 

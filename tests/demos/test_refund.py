@@ -652,7 +652,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
         assert "Step by step" in Path(page).read_text()
     run_offline(*flags, alone)
     shown = Path(alone).read_text()
-    for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
+    for told in ("What the model read: instructions and 4 tools", "begun 20", "thought first"):
         assert told in shown
 
 

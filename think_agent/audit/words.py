@@ -66,7 +66,7 @@ HOW = {  # why a thought was written
     "carried": "carried by the call",
     "gated": "gated",
     "volunteered": "volunteered",
-    "none": "behind none",
+    "none": "without a thought",
 }
 STATUS = {  # what happened to a call
     "done": "✓ done",
