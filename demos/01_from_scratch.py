@@ -4,11 +4,13 @@
     python 01_from_scratch.py http://127.0.0.1:11434/v1 qwen3.5:4b "I want a refund on ORD-001."
 
 Rule 1: `think` does nothing. Its value is in its arguments: a note, and the exit signal.
-Rule 2: The first reply has to be a thought. (Ollama doesn't force it here; rule 3 still holds.)
-Rule 3: A guarded tool runs only if the model has thought since it read the latest result.
-Rule 4: There are two ways out. After the signal, a closing reply without tools is the answer. A
-        reply that calls no tool (silence) is the answer, too.
-Rule 5: There's a limit. What the model gets wrong, it reads as the result of its call.
+Rule 2: The first reply should be a thought. A server may ignore that (Ollama does, here).
+Rule 3: A guarded tool runs only behind a thought. A thought expires once a tool has run after it
+        and the model has read the result.
+Rule 4: The model ends a run in one of two ways. By signal: one closing reply follows, in which it
+        can't call a tool. By silence: a reply that calls no tool is the answer.
+Rule 5: There's a limit. What the model gets wrong, it reads in place of a result. A reply that was
+        cut ends the run.
 
 Limitations: arguments are texts; nothing is streamed, retried or saved; silence is believed.
 remember: the loop fits on a screen, and `messages` is the only state that a server sees
@@ -42,6 +44,8 @@ def look_up(order_id: str) -> str:
 
 
 def refund(order_id: str) -> str:
+    if order_id not in ORDERS:
+        return f"error: there is no order {order_id}"
     return f"{order_id} is refunded."
 
 
@@ -140,22 +144,22 @@ def run(
 
 
 class Gate:
-    """Rule 3. Thoughts and results are compared by reply: a model writes all calls of a reply
-    before it reads the result of the first one.
+    """Rule 3. A model writes all calls of a reply before it reads the result of the first one. So
+    one thought covers two guarded calls of a reply, but none that comes after another tool in it.
     """
 
     def __init__(self) -> None:
         self.has_thought = False
         self.has_acted = False  # did a tool run after that thought?
-        self.has_unread_result = False  # was a tool that isn't guarded called in this reply?
+        self.has_looked = False  # was a tool that isn't guarded called in this reply?
         self.needs_thought = False  # was a call refused, and no thought came after it?
 
     def begin_reply(self) -> None:
-        """The model has read all results. A thought from before them no longer counts."""
+        """The model has read all results. If a tool ran after the last thought, that expires."""
         if self.has_acted:
             self.has_thought = False
         self.has_acted = False
-        self.has_unread_result = False
+        self.has_looked = False
         self.needs_thought = False
 
     def answer(self, call: Call) -> Result:
@@ -163,8 +167,8 @@ class Gate:
         if call.name == "think":
             return self.read_thought(call)
         if call.name not in TOOLS or not TOOLS[call.name].is_guarded:
-            self.has_unread_result = True
-        elif not self.has_thought or self.has_unread_result:
+            self.has_looked = True
+        elif not self.has_thought or self.has_looked:
             self.needs_thought = True
             return Result(call, "error: not run. Think first, then call it again.", has_run=False)
         mistake = find_mistake(call)
@@ -179,7 +183,7 @@ class Gate:
 
     def read_thought(self, call: Call) -> Result:
         thought = call.arguments.get("thought")
-        if not isinstance(thought, str) or not thought.strip():
+        if not isinstance(thought, str) or not any(char.isalnum() for char in thought):
             return Result(call, 'error: the thought is missing. Write it into "thought".')
         self.has_thought = True
         self.has_acted = False

@@ -175,10 +175,10 @@ def reading() -> str:
     core = [*PACKAGE.glob("*.py"), *PACKAGE.glob("policies/*.py")]
     return (
         f"Five files are the core idea: {count_lines(first_hour):,} lines of code (without "
-        f"docstrings and comments). With the {len(imported) - len(first_hour)} files that they "
-        f"import it is {count_lines(imported):,} lines. The core, which is all that an agent "
-        f"needs, has {count_lines(core):,}, and the whole package "
-        f"{count_lines(files('think_agent')):,}. Every other feature has a folder of its own.\n"
+        f"docstrings and comments), or {count_lines(imported):,} with the "
+        f"{len(imported) - len(first_hour)} files that they import. An agent needs "
+        f"{count_lines(core):,}. The whole package has {count_lines(files('think_agent')):,}; "
+        "every other feature has its own folder.\n"
     )
 
 

@@ -7,8 +7,10 @@ the thought cover `pay`? (Each pair of brackets is one reply.)
     [think] → [pay]           yes: nothing was done in between
     [think] → [look] → [pay]  no: the model wrote the thought before it read the result of `look`
     [think] → [look, pay]     no, if `pay` is guarded (`policies/gate.py`), for the same reason
+    [look, think, pay]        no, if `pay` is guarded: the model hadn't read that result either
     [think] → [look, pay]     yes, if `pay` isn't guarded
-    [look, think] → [pay]     yes: nothing ran after the thought (it can't be about the look-up)
+    [look, think] → [pay]     yes: no tool ran after the thought, even if the model wrote it before
+                              it could read the result of `look`
     [pay(thought=…)]          yes: a thought that a call carries covers that call and no other
 
 A refused call didn't run, so the thought before it still counts. But after a refused unguarded

@@ -40,7 +40,7 @@ Exit = Literal[
     "silence",  # the model called no tool
     "cannot",  # a thought said that it can't be done (`THINK_CANNOT`)
     "unmet",  # the model said it's done, but a check found something missing
-    "limit",  # a limit on model calls, actions or seconds was reached
+    "limit",  # a limit on model calls, actions, seconds or thoughts in a row was reached
     "budget",  # a limit on tokens or cost was reached
     "gave_up",  # too many failures or repeats in a row
     "declined",  # a person stopped the run (a "no" to one call doesn't stop it)
@@ -194,7 +194,7 @@ class ToolResult:
     """The result of one tool call. An error is a result as well: the model reads it and may try
     again.
 
-    `refused` says why the call didn't run. It's empty if the call ran, even if it failed. The
+    `refused` says why the call wasn't run now. It's empty if the call ran, even if it failed. The
     codes: `"gate"` (no thought covered it), `"invalid"` (unknown tool or invalid arguments),
     `"text"` (it was written as text), `"repeat"` (the same call has already succeeded in this
     reply), `"limit"`, `"person"`, `"failed"` (an earlier call failed), `"stopped"` (the run stopped

@@ -3,7 +3,7 @@
 Task: `stock` only reads, so it just runs. `order` needs a thought but no yes. `cancel` is left
 as it is: a person is asked.
 Hint: `declared=` takes a dict: the name of a tool, and what you know about it, as options of
-`@tool`. What you leave out stays as it is for a stranger.
+`@tool`. A tool that you declare `read_only` needs no thought and no yes, if you don't ask for them.
 """
 
 import pytest

@@ -43,7 +43,9 @@ def test_no_person_is_asked_below_tmp() -> None:
     assert deleted == ["/tmp/a"]
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "/tmp/../etc/passwd", "/tmpfile"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/tmp/../etc/passwd", "/tmpfile", "/tmp", "/tmp/."]
+)
 def test_a_person_is_asked_outside_of_tmp(path: str) -> None:
     assert run_delete(path) == "needs_human"
     assert deleted == []

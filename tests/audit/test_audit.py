@@ -310,7 +310,9 @@ def test_the_command_writes_a_page_that_only_its_owner_reads(path, tmp_path, cap
     page, deeper = tmp_path / "out.html", tmp_path / "new" / "deeper" / "out.html"
     page.touch(0o644)
     assert run_audit(path, "--html", page) == 0
-    assert capsys.readouterr() == ("", f"wrote {page}\n")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"wrote {page}\n"
     assert page.stat().st_mode & 0o777 == 0o600
     assert run_audit(path, "--html", deeper) == 0
     assert capsys.readouterr().err == f"wrote {deeper}\n"

@@ -101,7 +101,9 @@ LONG = "No server at http://127.0.0.1:11434; start it with: ollama serve, or ins
 
 def test_a_notice_is_one_line_in_a_pipe_and_wraps_at_words_in_a_terminal(capfd):
     say(LONG + "\x1b[2J")
-    assert capfd.readouterr() == ("", LONG + "\\x1b[2J\n")
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err == LONG + "\\x1b[2J\n"
     code = f"from think_agent.cli.screen import say; say({LONG!r})"
     lines = text_of(in_a_terminal(["-c", code])[0]).splitlines()
     assert len(lines) > 1

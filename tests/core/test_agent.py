@@ -2,12 +2,9 @@ import asyncio
 import itertools
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tests.support.agents import agent
 from tests.support.pieces import InPieces
-from tests.support.strategies import calls, transcripts
 from think_agent import (
     THINK,
     THINK_MINIMAL,
@@ -16,12 +13,10 @@ from think_agent import (
     Progress,
     ScriptedModel,
     Tool,
-    Turn,
     tool,
 )
 from think_agent.loop import NUDGE, AskHuman, Done
-from think_agent.messages import Assistant, Ended, Force, Started, ToolCall, ToolResult, Usage, User
-from think_agent.received import with_ids
+from think_agent.messages import Assistant, Ended, Force, Started, ToolResult, Usage, User
 from think_agent.streaming import Delta, Notice
 from think_agent.testing import call, think
 from think_agent.think import RECORDED
@@ -130,27 +125,6 @@ def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
     assert seen[-1].messages[0] == User(first)
     spoken = [message for message in transcript if not isinstance(message, Ended)]
     assert [*seen[-1].left_out, *seen[-1].messages] == spoken[:-1]
-
-
-# Ids
-
-
-@example((ToolCall("", "f"),), [User("a"), says(ToolCall("call_1", "f"))])
-@settings(max_examples=60)
-@given(st.lists(calls, max_size=6).map(tuple), transcripts)
-def test_calls_without_an_id_get_a_new_one_and_nothing_else_changes(calls, history):
-    turn = Turn.of(history)
-    minted = with_ids(calls, turn)
-    assert with_ids(minted, turn) == minted
-    given = [call.id for call in calls if call.id]
-    taken = {call.id for said in history if isinstance(said, Assistant) for call in said.tool_calls}
-    for old, new in zip(calls, minted, strict=True):
-        assert new.name == old.name
-        assert new.arguments == old.arguments
-        assert new.id == old.id if old.id else new.id not in {"", *given, *taken}
-        counted = f"call_{len(turn.history.ids) + minted.index(new)}"  # over the whole history
-        assert counted in {new.id, *given, *taken} or old.id
-        taken.add(new.id)
 
 
 # Settings
@@ -265,13 +239,6 @@ def test_events_come_in_order():
         "go", "Progress", "Assistant", "ToolResult", "Started", "ToolResult",
         "Progress", "Assistant", NUDGE.text, "Progress", "Assistant", "Ended", "Outcome",
     ]  # fmt: skip
-
-
-def test_of_a_reply_that_was_cut_nobody_can_tell_whether_it_honored_its_choice():
-    cut = Assistant("I would", stop_reason="max_tokens", enforced="tool_choice")
-    outcome = Agent(ScriptedModel([cut])).run("go")
-    assert outcome.exit == "truncated"
-    assert outcome.turn.replies[0].enforced is None
 
 
 def test_an_ignored_tool_choice_causes_a_notice():

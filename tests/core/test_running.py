@@ -233,7 +233,7 @@ def test_an_outcome_prints_as_its_answer_and_its_counts():
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 
-# Replies and verdicts that nobody expects
+# Unexpected replies and verdicts
 
 
 THINKS = [{"thought": text} for text in NOTHING] + [{"thought": [""]}, {}, "[]", '""', "{", "yes"]

@@ -23,6 +23,7 @@ from tests.servers.gemini import KEY, GeminiProtocol
 from tests.servers.ollama import OllamaServer
 from tests.servers.openai_chat import Chat
 from tests.servers.openai_responses import Responses
+from tests.support.agents import NOTHING
 from tests.support.commands import environment, run, run_here
 from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, Force, ScriptedModel, ToolCall, ToolResult, tool
@@ -230,6 +231,12 @@ def test_a_mistake_is_the_result_of_its_call(case):
 def test_after_a_mistake_nothing_guarded_runs_without_a_thought(case):
     model, _, _ = play(make_reply(case.made), make_reply(REFUND))
     assert ("refund", REFUND.arguments) not in model.ran
+
+
+@pytest.mark.parametrize("blank", NOTHING, ids=ascii)
+def test_a_blank_thought_is_no_thought(blank):
+    model, _, _ = play(make_reply(think(blank)), make_reply(REFUND))
+    assert model.ran == []
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ LATER = [
     LaterTurn("the same again", [True], tries=2, payments_with_a_key=1),
     LaterTurn("a new one", [Verdict("yes", new=True)], tries=2, payments_with_a_key=2),
     LaterTurn("no", [False], tries=1, payments_with_a_key=1),
-    LaterTurn("there is nobody to ask", [], tries=1, payments_with_a_key=1),
+    LaterTurn("there is no person to ask", [], tries=1, payments_with_a_key=1),
 ]
 
 
@@ -338,7 +338,7 @@ def test_a_new_payment_that_succeeded_does_not_settle_the_older_one():
     assert may == again != june
 
 
-def test_of_what_the_function_gets_only_a_digest_is_kept(tmp_path):
+def test_the_file_keeps_only_a_digest_of_the_arguments_that_identify_a_call(tmp_path):
     path = tmp_path / "run.jsonl"
     bank(True).agent(FIRST, "So.").run("Pay.", transcript=path)
     assert '"same":"' in path.read_text()

@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 TABLE = {
-    # rule 1: a thought covers the calls after it, until the model reads another result
+    # rule 1: a thought covers the calls after it, until the model has read the result of one
     "no thought": Case(says=["pay"], runs=""),
     "a thought in the reply": Case(says=["think pay"], runs="pay"),
     "a thought in the reply before": Case(says=["think", "pay"], runs="pay"),
@@ -92,6 +92,12 @@ TABLE = {
     "the thought between does not help": Case(says=["look think pay"], runs="look"),
     "the look in a reply of its own": Case(says=["think", "look", "pay"], runs="look"),
     "the look before the thought": Case(says=["look", "think", "pay"], runs="look pay"),
+    "a thought beside the look counts in the next reply": Case(
+        says=["look think", "pay"], runs="look pay"
+    ),
+    "a thought beside a payment counts in the next reply": Case(
+        says=["think", "pay think", "pay"], runs="pay pay"
+    ),
     "the look after the payment": Case(says=["think pay look"], runs="pay look"),
     "and then a payment": Case(says=["think pay look pay"], runs="pay look"),
     # a blank thought is no thought

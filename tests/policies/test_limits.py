@@ -169,7 +169,7 @@ def insists(choice):
     "limit",
     [{"max_model_calls": 5}, {"max_tokens": 300}, {"max_seconds": 9}, {"max_actions": 1}],
 )
-def test_no_policy_goes_on_beyond_a_limit(choice, limit):
+def test_a_custom_policy_cannot_go_on_beyond_a_limit(choice, limit):
     def reply(request):
         if choice == "required":
             return busy(request)
@@ -184,7 +184,7 @@ def test_no_policy_goes_on_beyond_a_limit(choice, limit):
     assert outcome.transcript[-1] == outcome.turn.ended
 
 
-def test_the_answer_stands_if_a_policy_wants_another_and_no_model_call_is_left():
+def test_without_a_model_call_left_the_answer_is_kept_even_if_a_policy_wants_another():
     def objects(step, turn):
         return CallModel("none", say=User("Go on!")) if isinstance(step, Done) else step
 
@@ -225,7 +225,7 @@ def test_a_model_that_signals_the_end_in_time_is_not_at_a_limit(limit):
 
 
 @pytest.mark.parametrize("limit", [{"max_actions": 1}, {"max_model_calls": 2}])
-def test_a_last_reply_that_nobody_can_read_is_not_the_answer(limit):
+def test_an_unreadable_closing_reply_is_not_the_answer(limit):
     broken = Assistant('{"response": "I di', stop_reason="malformed", mistake="It is no JSON.")
     outcome = agent([call("look", n=1), broken], **limit).run("go")
     assert outcome.exit == "limit"
@@ -275,6 +275,48 @@ def test_under_a_lower_limit_than_has_been_used_the_turn_ends_without_a_model_ca
 def test_a_model_that_signaled_the_end_gives_its_closing_reply_with_its_last_model_call():
     assert next_step(*LEFT) == CallModel("none")
     assert next_step(*LEFT, CLOSING) == Done("limit")  # no call is left for a nudge
+
+
+# A reply that a limit has cut off: the exit names the limit.
+
+HALF = Assistant("So f", stop_reason="max_tokens", usage=HUNDRED)
+
+
+@dataclass(frozen=True)
+class Cut:
+    name: str
+    messages: list[Any]
+    step: Done
+
+
+CUTS = [
+    Cut("by the limit of tokens", [ASK, HALF], Done("budget", "So f")),
+    Cut(
+        "by the provider, with tokens left",
+        [ASK, replace(HALF, usage=Usage(1, 1))],
+        Done("truncated", "So f"),
+    ),
+    Cut(
+        "by the limit of seconds",
+        [ASK, Assistant("So f", stop_reason="incomplete", cause="deadline")],
+        Done("limit", "So f"),
+    ),
+    Cut(
+        "the closing reply",
+        [ASK, NAMED, replace(CLOSING, text="So f", stop_reason="max_tokens")],
+        Done("limit", "So f"),
+    ),
+    Cut(
+        "the closing reply, before its first word",
+        [ASK, *PAID, NAMED, replace(CLOSING, stop_reason="max_tokens")],
+        Done("limit", "✓ pay()"),
+    ),
+]
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.name)
+def test_if_a_limit_has_cut_a_reply_off_the_exit_names_the_limit(cut):
+    assert plan(cut.messages, [Limits(tokens=100).name_limit]) == cut.step
 
 
 # Seconds.

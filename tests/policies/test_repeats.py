@@ -88,6 +88,11 @@ THE_SAME_ACTION = [  # rules 1 and 2
     ),
 ]
 
+THOUGHTS = [  # rule 1: they do not count
+    Case("thoughts in one reply", [(HM, HM, HM), "I see."], exit="silence", actions=0, told=[]),
+    Case("a thought in each reply", [HM, HM, "I see."], exit="silence", actions=0, told=[]),
+]
+
 READING = [  # rule 3: a call of a read_only tool is counted since the last action that is none
     Case("in a row", [TEA, TEA, TEA, "I see."], exit="silence", actions=3, told=["3 times"]),
     Case(
@@ -135,7 +140,7 @@ READING = [  # rule 3: a call of a read_only tool is counted since the last acti
 ]
 
 
-@pytest.mark.parametrize("case", THE_SAME_ACTION + READING, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", THE_SAME_ACTION + THOUGHTS + READING, ids=lambda case: case.name)
 def test_a_model_that_repeats_itself_is_told_and_then_the_run_gives_up(case):
     outcome = agent(*case.replies, tools=[work, add, look]).run("go")
     told = kit_said(outcome)
@@ -146,6 +151,16 @@ def test_a_model_that_repeats_itself_is_told_and_then_the_run_gives_up(case):
     assert len(told) == len(case.told)
     for message, times in zip(told, case.told, strict=True):
         assert times in message.text
+
+
+def test_a_question_of_the_kit_is_not_replaced_by_the_one_about_repeats():
+    def is_done(turn):
+        return "the other order is open"
+
+    leave = think("Done.", should_continue=False)
+    outcome = agent(WORK, (WORK, leave), "So.", tools=[work], max_repeats=2, done_when=[is_done])
+    [told] = kit_said(outcome.run("go"))
+    assert told.kind == "check"
 
 
 def test_another_result_is_no_repeat():

@@ -164,7 +164,7 @@ class OracleCall:
 
     @property
     def decision(self) -> str:
-        """What a person said last about it; empty if nobody did."""
+        """What a person said last about it; empty if no person did."""
         return ["", *[verdict.decision for verdict in self.verdicts]][-1]
 
     @property
@@ -407,19 +407,19 @@ class OracleTurn:
 
     @property
     def misses(self) -> int:
-        """How many of the last replies brought nothing, since a person last said to go on."""
+        """How many of the last replies were unproductive, since a person last said to go on."""
         judged: list[bool] = []
         for start, end in pairwise([*self.reply_places, len(self.messages)]):
             goes_on = [place for place in range(start, end) if is_go_on(self.messages[place])]
             if goes_on:
                 judged = []
-            brought = self.brought_something(start, max([start, *goes_on]))
-            if brought is not None:
-                judged.append(not brought)
+            productive = self.was_productive(start, max([start, *goes_on]))
+            if productive is not None:
+                judged.append(not productive)
         return in_a_row(judged)
 
-    def brought_something(self, reply_at: int, since: int) -> bool | None:
-        """Did a reply bring something? Failures count that came after `since`. None: it is left
+    def was_productive(self, reply_at: int, since: int) -> bool | None:
+        """Was a reply productive? Failures after `since` count. None: it is left
         out, because it only thinks, or because a person or a limit refused its calls.
         """
         reply = self.messages[reply_at]

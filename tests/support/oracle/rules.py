@@ -499,18 +499,18 @@ def nothing_is_asked_after_the_last_words(before: TurnSoFar, message: Message) -
 
 @checks("policies/patience.py", rule=2)
 def patience_ends(before: TurnSoFar, message: Message) -> Complaints:
-    """After `patience` replies in a row that bring nothing, a person is asked, or the run
-    gives up. The model is not asked again.
+    """After `patience` unproductive replies in a row a person is asked, or the run gives up. The
+    model is not asked again.
     """
     if before.waiting:
         return
     misses = before.misses
     is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
     if is_ordinary_question and misses >= before.rules.patience and not before.rules.speaks:
-        yield f"{misses} replies in a row brought nothing, and one more was asked for"
+        yield f"{misses} unproductive replies in a row, and one more was asked for"
     is_due = misses >= before.rules.patience or "repeat" in before.asked
     if is_go_on(message) and not is_due:
-        yield f"a person was asked after {misses} replies that brought nothing"
+        yield f"a person was asked after {misses} unproductive replies"
 
 
 @checks("policies/limits.py", name="_hurry")
@@ -523,7 +523,7 @@ def thoughts_in_a_row_are_told(before: TurnSoFar, message: Message) -> Complaint
     is_due = before.thoughts_in_a_row >= before.rules.max_thoughts_in_a_row
     leaves = says_continue(call.tool_call) is False
     if is_due and not is_told and not leaves and not message.is_error:
-        yield f"{before.thoughts_in_a_row} replies only thought, and nobody said so"
+        yield f"{before.thoughts_in_a_row} replies only thought, and the model wasn't told to act"
     if is_told and not is_due:
         yield f"told after {before.thoughts_in_a_row} replies"
 
@@ -570,17 +570,15 @@ def the_form_is_told(before: TurnSoFar, message: Message) -> Complaints:
 
 @checks("README.md", rule=6)
 def broken_replies_are_asked_about(before: TurnSoFar, message: Message) -> Complaints:
-    """The other way round: What comes after an empty reply, or one that could not
-    be read?
-    """
+    """The other way round: what follows an empty reply, or one that can't be read?"""
     if not asks_or_ends(before, message):
         return
     is_free = "nudge" not in before.asked and before.replied_to != "silence"
     if is_empty(before) and is_free and not is_question(message, "nudge"):
-        yield "the reply was empty, and nobody asked about it"
+        yield "the reply was empty, and the model wasn't nudged"
     is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
     if is_unreadable and not is_question(message, "format"):
-        yield "the reply could not be read, and nobody said so"
+        yield "the reply couldn't be read, and the model wasn't told"
 
 
 def asks_or_ends(before: TurnSoFar, message: Message) -> bool:
@@ -611,8 +609,8 @@ def a_question_about_silence_has_its_reason(before: TurnSoFar, message: Message)
 
 @checks("policies/silence.py", rule=1)
 def silence_is_asked_about(before: TurnSoFar, message: Message) -> Complaints:
-    """The other way round. Two readings: a model without an exit signal, and one
-    that was nudged or told what is missing, is asked or is not.
+    """The other way round. Two readings: a model without an exit signal, or one that was nudged or
+    told what is missing, may be asked or not.
     """
     rules = before.rules
     if rules.silence == "accept" or rules.force == "always":
@@ -627,9 +625,9 @@ def silence_is_asked_about(before: TurnSoFar, message: Message) -> Complaints:
     if is_empty(before) or is_question(message, "silence"):
         return
     if says_more_to_do(before) or forgot_to_call(before):
-        yield "there was more to do, and nobody asked"
+        yield "there was more to do, and the model wasn't asked"
     elif rules.silence == "ask":
-        yield "it fell silent, and nobody asked"
+        yield "it stopped calling tools, and the model wasn't asked"
 
 
 def forgot_to_call(before: TurnSoFar) -> bool:
@@ -677,9 +675,9 @@ def a_guarded_call_has_its_thought(before: TurnSoFar, message: Message) -> Compl
         return
     covered = is_covered(before, call)
     if begins(before, message) and not covered:
-        yield "it ran, and no thought stands behind it"
+        yield "it ran, and no thought covers it"
     if isinstance(message, ToolResult) and message.refused == "gate" and covered:
-        yield "the gate refused it, although a thought stands behind it"
+        yield "the gate refused it, although a thought covers it"
 
 
 def is_guarded(before: TurnSoFar, call: OracleCall) -> bool:
@@ -811,7 +809,7 @@ def what_needs_a_yes_has_one(before: TurnSoFar, message: Message) -> Complaints:
         yield "a person did not say yes, and it ran"
     asks = needs_yes(kind, shown(before, call)) or is_text(before, call)
     if asks and not call.decision:
-        yield "it needs a yes, and nobody was asked"
+        yield "it needs a yes, and no person was asked"
 
 
 @checks("running.py", rule=3)
@@ -848,7 +846,7 @@ def what_it_gets(before: TurnSoFar, call: OracleCall) -> int | None:
 
 
 @checks("policies/approval.py", rule=1)
-def nobody_is_asked_about_what_does_not_fit(before: TurnSoFar, message: Message) -> Complaints:
+def invalid_calls_are_not_asked_about(before: TurnSoFar, message: Message) -> Complaints:
     """A call whose arguments do not validate is answered with that error."""
     call = before.next_call
     is_about_call = isinstance(message, Verdict) and message.call_id
@@ -866,7 +864,7 @@ def every_yes_says_to_what(before: TurnSoFar, message: Message) -> Complaints:
 
 @checks("policies/validation.py", rule=2)
 def a_result_says_with_what_it_ran(before: TurnSoFar, message: Message) -> Complaints:
-    """What a person or a policy changed stands in the result."""
+    """What a person or a policy changed is in the result."""
     call = before.next_call
     if call is None or not isinstance(message, ToolResult) or message.refused:
         return
@@ -947,7 +945,7 @@ def what_may_have_happened_is_not_repeated(before: TurnSoFar, message: Message) 
     if not message.key:
         yield "it may have happened, and it is repeated without a yes"
     elif tries[-1].turn <= len(turns_of(before.earlier)):
-        yield "it may have happened in an earlier turn, and nobody was asked"
+        yield "it may have happened in an earlier turn, and no person was asked"
 
 
 @checks("policies/doubt.py", rule=3)
@@ -1045,8 +1043,8 @@ def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> 
 
 @dataclass(frozen=True)
 class Ran:
-    """A function that was called: after how many messages, with which `n` and key, and what came of
-    it ("ok", "raise", "late", or "nothing": it said that nothing was done).
+    """A function that was called: after how many messages, with which `n` and key, and how it
+    ended ("ok", "raise", "late", or "nothing": it said that nothing was done).
     """
 
     place: int
@@ -1059,7 +1057,7 @@ class Ran:
 def what_ran_was_next(messages: Sequence[Message], rules: Rules, ran: Sequence[Ran]) -> list[str]:
     """Each function was called for the call that was next, with its arguments. A
     call that changes something was called once for its start, with the key of it. Its result says
-    what came of it.
+    whether it worked.
     """
     found = []
     for row in ran:
