@@ -64,7 +64,7 @@ def main() -> None:
 @database
 @shop_file
 def enqueue(count: int, fleet: str, db: Path) -> None:
-    """Queue COUNT conversations, each about an order of its own."""
+    """Queue COUNT conversations, each about another order."""
     from demos.fleet import fleet as desks
     from demos.fleet.shared import Shared
 
@@ -118,7 +118,7 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
         return reply(request)
 
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
-    per_minute = ctx.params.pop("per_minute")  # else each worker would have a pace of its own
+    per_minute = ctx.params.pop("per_minute")  # else each worker would have its own pace
     shop = Shop(str(db))
     with desks.client(fleet) as client:
         shared = Shared(fleet)

@@ -2,17 +2,16 @@
 
 Rule 1: workers share only the engine's database: SQLite for one machine, Postgres for several.
 Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet makes at most
-        `per_minute` model calls, evenly spaced, to stay within a provider's quota.
-Rule 3: if a worker is silent for `lost_after` seconds, its conversations are queued again. If it
-        was only slow, two workers run the same one for a while. That's safe: the engine accepts
-        only the newer one's records, and the shop gets the same idempotency key twice.
-Rule 4: a worker that's restarted under its old name continues its conversations at once.
-Rule 5: a conversation continues only with the code it began with (`DurableAgent.version`); a new
-        one begins with the newest code. If no live worker has that code, the others say so.
-Rule 6: a step's record isn't stored twice: the transcript of a finished conversation refers to it
-        by number.
+        `per_minute` model calls a minute, evenly spaced: that is a provider's quota.
+Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
+        it was only slow, two workers run one for a while. That is safe: the engine takes the
+        records of the newer one only, and the shop gets the same idempotency key twice.
+Rule 4: a worker that restarts under its old name continues its conversations at once.
+Rule 5: a conversation continues only with the code it began with (`DurableAgent.version`). If no
+        living worker has that code, the others say so.
+Rule 6: the record of a step is stored once; a finished transcript refers to it by number.
 
-Limitations: the shop is a SQLite file. Workers on several machines need one that all can reach.
+Limitations: here the shop is a SQLite file. Several machines need one that all of them can reach.
 """
 
 import json

@@ -1,11 +1,10 @@
-"""What workers share in addition to the engine's tables: who is alive, and the next model call.
+"""What the workers share besides the engine's tables: who is alive, and the next model call.
 
-Rule 1: each worker regularly updates its own row: that it's alive, and with which code. One query
-        finds the first live worker, another the lost ones.
-Rule 2: only the first live worker, by name, sweeps. If it dies, the next one takes over. If two
-        sweep for a moment, the second finds nothing to do.
-Rule 3: the whole fleet calls models at an even pace: each call reserves the next free time in one
-        row.
+Rule 1: each worker reports at every look, in its row, that it's alive and with which code. One
+        query finds the first living worker, another the lost ones.
+Rule 2: only the first living worker, by name, sweeps. If it dies, the next one is the first. If
+        two sweep for a moment, the second finds nothing to do.
+Rule 3: the whole fleet asks models at an even pace: a call takes the next free moment from one row.
 Rule 4: the only clock is the database's. (SQLite's is that of its one machine.)
 """
 

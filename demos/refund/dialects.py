@@ -1,6 +1,6 @@
 """Lets a script play a model without tool calling: it writes JSON plans, or Thought and Action.
 
-    script                       Request with tools -> Assistant with tool calls
+    script                            Request with tools -> Assistant with tool calls
     speak_dialect(script, "json")     Request with text  -> Assistant with the text of a JSON plan
     speak_dialect(script, "react")    Request with text  -> Assistant with Thoughts and Actions
 

@@ -7,11 +7,11 @@
     five-rules          looks up, calls check_refund_policy if it is there, and applies five ifs
     text-matcher        also knows the six further rules of the hard half, by a word of each
 
-Rule 1: they have no state: each is a function of the request.
-Rule 2: each is right on some cases. A model that isn't better hasn't shown anything. `five-rules`
-        is right on nearly all easy cases, so only hard cases are compared. `text-matcher` was
-        written with knowledge of the hard half and decides all of it, so a hard case doesn't need a
-        thought in principle. It shows whether a *model* applies rules that it reads.
+Rule 1: none of them keeps a state: each is a function of the request.
+Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
+        shown nothing. `five-rules` is right on nearly all easy cases, so only the others compare.
+        The author of `text-matcher` had read the hard half, and it decides all of it. So a case
+        there needs no thought: it shows whether a *model* applies the rules that it reads.
 """
 
 import json

@@ -10,8 +10,8 @@ plain function of the request and follows every tool choice.
     hasty      approves every order in the text without a look-up, and says that it is done
     stubborn   looks up, then tries to approve again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
-    narrator   looks one order up, announces the next step, and stops; continues if asked
-    boaster    does the first order, says that all are done, and repeats that if asked
+    narrator   looks one order up, announces the next step, and stops; if it's asked, it continues
+    boaster    does the first order, says that all are done, and repeats that if it is asked
 """
 
 from collections.abc import Mapping, Sequence

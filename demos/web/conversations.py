@@ -1,14 +1,14 @@
-"""The web desk's conversations: one file each, with at most one run at a time.
+"""The conversations of the web desk: one file each, with at most one run at a time.
 
-Rule 1: the files are the only state. A conversation is read from its file whenever it's shown. So a
-        killed server loses nothing, and another program can continue a file.
-Rule 2: a run is a separate task. Watchers (open pages) may come and go without ending it.
-Rule 3: there's no `approve=`, so a call that needs approval pauses the run. The answer may come
-        days later, and names its question. A person may also write something else.
-Rule 4: a new watcher gets everything so far and then every event, without a gap, because both
-        happen in one step of the event loop, where runs also write.
-Rule 5: a conversation's state decides which actions are allowed (MAY), in the page as well.
-Rule 6: a damaged file is shown as far as it can be read, with a note.
+Rule 1: The files are the only state. A conversation is read from its file each time it's shown. So
+        nothing is lost if the server is killed, and another program may continue it.
+Rule 2: Each run is a separate task. A watcher (an open page) may come and go; no run ends by that.
+Rule 3: A call that needs approval pauses the run: there's no `approve=`. The answer names its
+        question and may come days later. A new message instead of an answer is fine, too.
+Rule 4: A new watcher gets all messages so far and then every event, without a gap. That's one step
+        of the event loop, which a run uses to write, too.
+Rule 5: The state of a conversation decides which actions are allowed (MAY), also for the page.
+Rule 6: A damaged file is shown as far as it can be read, and a row says so.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from think_agent.running import Event
 from think_agent.text import json_text, shorten
 from think_agent.wire.json_reading import json_value
 
-MOST_UNREAD = 10_000  # events; a page that's further behind reloads
+MOST_UNREAD = 10_000  # events; a page that is further behind starts again
 LONGEST_TITLE = 200  # characters; the page shows two lines of it
 Watcher: TypeAlias = "asyncio.Queue[Json | None]"  # None: no more events
 State: TypeAlias = Literal["new", "running", "waits", "stopped", "ended", "damaged", "unreadable"]
@@ -107,13 +107,13 @@ class Conversation:
         await self._begun()
 
     def go_on(self, agent: Agent) -> None:
-        """Continue a stopped turn."""
+        """Continue a turn that was stopped."""
         self._expect("resume")
         self._start(agent.aresume(self.path, on_event=self._show))
 
     async def answer(self, agent: Agent, verdict: Verdict) -> None:
-        """Answer the open question, if it's still the same one. Returns when the answer is in the
-        file, or when the question has to be asked again.
+        """Answer the open question, if it's still the same one. It returns when the answer is in
+        the file, or when the question has to be asked again.
         """
         self._expect("verdict")
         paused = Turn.of(_messages(self._entries())).paused
@@ -144,20 +144,20 @@ class Conversation:
         return {"arguments": values(step.received or {}), "problem": ""}
 
     def stop(self) -> None:
-        """Stop the run between two steps. It can be resumed later."""
+        """Stop the run between two steps; it can be continued later."""
         self._expect("stop")
         if self._task:
             self._task.cancel()
 
     def close(self) -> None:
-        """The server stops: end the run and all watchers."""
+        """The server stops, so stop the run and end the event streams."""
         if self._task:
             self._task.cancel()
         for watcher in self._watchers:
             watcher.put_nowait(None)
 
     async def watch(self) -> AsyncGenerator[Json, None]:
-        """Everything so far, then each event, until the watcher leaves."""
+        """All messages so far and then each event, until the watcher leaves."""
         watcher: Watcher = asyncio.Queue()
         for shown in self._so_far():
             watcher.put_nowait(shown)
@@ -226,7 +226,7 @@ class Conversation:
             self._problem = note_mistake("the desk", error)
 
     def _settle(self, task: object) -> None:
-        """Report the state to the watchers, even if the run was stopped before it began."""
+        """Tell the watchers the state now, also if the run was stopped before it began."""
         self._task = None
         self._has_begun.set()
         self._tell(self._describe_state())

@@ -3,13 +3,13 @@
     POST /conversations/NAME/turn        {model, text}          say something; a new NAME begins one
     POST /conversations/NAME/verdict     {model, decision, …}   answer the open question
     POST /conversations/NAME/edited      {arguments}            how they would run
-    POST /conversations/NAME/resume      {model}                resume a stopped run
+    POST /conversations/NAME/resume      {model}                continue a stopped turn
     POST /conversations/NAME/stop
     GET  /conversations/NAME/events      everything so far, then each event (SSE)
     GET  /conversations, /models         for the lists
 
-Rule 1: only this machine, and only its own pages: another website can't send requests (`Origin`),
-        pretend to be this machine (`Host`), or show the page in a frame.
+Rule 1: only this machine, and only its own pages: another website may neither ask (`Origin`) nor
+        pretend that its name is this machine (`Host`), nor show the page in a frame.
 Rule 2: one agent for each model serves all conversations, on one event loop.
 Rule 3: slow work (loading an SDK, asking Ollama for its models) is done in a thread.
 """
