@@ -1,6 +1,6 @@
-"""Scripts that do not think. Each table lists them as floors, for comparison.
+"""Scripts that don't think. Each table lists them as floors, for comparison.
 
-    do-nothing          says that all is done, and calls no tool
+    do-nothing          says that it's done, and calls no tool
     never-think         looks every order up, and approves each that exists
     follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
     always-deny         denies every order without a look-up

@@ -1,4 +1,4 @@
-"""A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
+"""A session of the refund desk: creates the shop and the agent, and runs one request or a chat."""
 
 import json
 import sys
@@ -242,7 +242,7 @@ class Session:
         """Print the command: with the file, the flags, and a request that is not yet in it."""
         file = self.settings["resume"] or self.settings["transcript"]
         if not file:
-            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+            self.view.print("With --transcript PATH, the run could be resumed.", "yellow")
             return
 
         is_in_file = self.view.turn.request or not self.text
@@ -257,7 +257,7 @@ class Session:
                 words.append(flag)
         words += more
 
-        self.view.print("Go on with:", "yellow")
+        self.view.print("Continue with:", "yellow")
         self.print_command(words)
 
     def print_command(self, words: Sequence[str]) -> None:
@@ -274,7 +274,7 @@ class DeskChat(Chat):
     help = {  # noqa: RUF012 (a constant)
         **Chat.help,
         "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
-        "/provider P": "go on with another provider (P or P:MODEL), at its own address",
+        "/provider P": "continue with another provider (P or P:MODEL), at its own address",
         "ORD-001 to ORD-011": "the orders of a new shop, of which most meet a rule of their own",
     }
 
@@ -347,7 +347,7 @@ def show_last_turn(path: Path, view: RunView) -> None:
     for message in turn:
         view(message)
     if turn and not isinstance(turn[-1], Ended):
-        view.print("(So far from the file. The run goes on here.)", "dim")
+        view.print("(So far from the file. The run continues here.)", "dim")
 
 
 def make_report(

@@ -1,7 +1,7 @@
 """Seven scripted models of known quality. They aren't language models, and their answers say so.
 
-With them the evaluation itself can be tested: each is right on known cases, so its score is known.
-Each is a plain function of the request and obeys every tool choice.
+They test the evaluation itself: each is right on known cases, so its score is known. Each is a
+plain function of the request and follows every tool choice.
 
     careful    looks up, checks, and decides by the policy; ends by the exit signal if there is one.
                It never calls a failing tool again.

@@ -56,7 +56,7 @@ def test_in_the_table_of_the_article_the_clerk_alone_is_right(tmp_path):
     evaluation = Evaluation(CASES, settings, suite=SUITE, out=tmp_path / "r.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
-    for setting, results in evaluation.found().items():
+    for setting, results in evaluation.select_results().items():
         assert [result.right for result in results] == [setting.provider == "offline:clerk"] * 3
 
 
