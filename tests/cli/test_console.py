@@ -125,7 +125,7 @@ def test_each_kind_of_event_has_its_line():
         "🔧 nope({broken)",
         "there is no tool 'nope'",
         "Here it is.",
-        "– ended by silence · 1 action, behind a thought · 3 model calls · ",
+        "– ended by silence · 1 action, after a thought · 3 model calls · ",
     ):
         assert line in text
 
