@@ -9,8 +9,7 @@ Rule 3: A guarded tool runs only behind a thought. A thought expires once a tool
         and the model has read the result.
 Rule 4: The model ends a run in one of two ways. By signal: one closing reply follows, in which it
         can't call a tool. By silence: a reply that calls no tool is the answer.
-Rule 5: There's a limit. What the model gets wrong, it reads in place of a result. A reply that was
-        cut ends the run.
+Rule 5: A limit or a cut reply ends the run. What the model gets wrong is the result of its call.
 
 Limitations: arguments are texts; nothing is streamed, retried or saved; silence is believed.
 remember: the loop fits on a screen, and `messages` is the only state that a server sees

@@ -4,7 +4,7 @@
 
 Or `ollama`, `openai`, `gemini`. The offline run of this loop is lesson 01, which has the script.
 
-Rule 1: `messages` is in the form of the provider, so what it signed goes back as it came.
+Rule 1: `messages` is in the form of the provider, so what it signed is sent back unchanged.
 Rule 2: A class reads three things from a reply: its text, its calls, and whether it was cut.
 Rule 3: Each provider forces a thought in its own way, and each may refuse to.
 

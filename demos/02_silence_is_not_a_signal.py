@@ -44,7 +44,7 @@ def lesson(model: Model) -> None:
         print(f"\n{name}: exit {outcome.exit}, orders looked up: {len(outcome.actions)}")
         print(f"  answer: {outcome.answer}")
     print(
-        "\nremember: a promise to go on looks like an answer; "
+        "\nremember: a promise to continue looks like an answer; "
         'should_continue "false" cannot be mistaken.'
     )
 

@@ -1,6 +1,6 @@
-"""Asks a model again, with another thought behind its action. Lesson 13 reads what comes of it.
+"""Asks a model again, with another thought before its action. Lesson 13 shows the results.
 
-Rule 1: all that changes is the thought: the same messages, the same tool, the same instructions.
+Rule 1: only the thought changes: the messages, the tool and the instructions are the same.
 Rule 2: what counts is the call: its name, the order and the decision. The reason may differ. A
         reply without a call is counted separately: it did nothing, not something else.
 """
@@ -18,7 +18,7 @@ TIMES = 10
 
 
 def examine(model: Model, runs: Sequence[Outcome], tool: Tool, system: str) -> None:
-    """Print what became of the guarded actions of two runs, with three kinds of thoughts."""
+    """Print how the guarded actions of two runs change, with three kinds of thoughts."""
     if any(run.turn.history.signed for run in runs):
         print(f"  cannot be said: {model.name} signs its history; no thought can be changed")
         return

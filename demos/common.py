@@ -1,10 +1,10 @@
-"""The common parts of the lessons from 02 on: the flag `--provider`, and scripted models.
+"""Shared parts of the lessons from 02 on: the flag `--provider`, and scripted models.
 
-Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag a scripted
-        model plays, and the first printed line says so.
-Rule 2: a scripted model is a function of the request and keeps no state. So it can serve any number
-        of runs, and prints the same text every time.
-Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli/main.py`).
+Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag it uses a
+        scripted model, and the first printed line says so.
+Rule 2: a scripted model is a function of the request and has no state. So it can serve any number
+        of runs, and gives the same text every time.
+Rule 3: errors are one line, and exit codes are the kit's (`think_agent/cli/main.py`).
 """
 
 import sys

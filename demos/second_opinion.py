@@ -2,7 +2,7 @@
 
 Rule 1: at OpenAI's own host the opinion is a probability, from `client.decisions` of the official
         SDK. Elsewhere the same model gives a typed answer.
-Rule 2: a model that refuses to answer, or answers something else, has a doubt.
+Rule 2: a model that refuses to answer, or answers something else, counts as a doubt.
 """
 
 from typing import Any

@@ -3,15 +3,15 @@
     python -m demos.tau2 airline > airline.jsonl
     think-agent eval airline.jsonl --suite demos.tau2 --provider anthropic --four-rows
 
-It plays tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is another benchmark, whose
-figures cannot be compared, and `pip install tau2` is another project. The README of
+It needs tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is a different benchmark, whose
+numbers can't be compared, and `pip install tau2` is a different project. The README of
 `think_agent/evaluation` says how to install this.
 
-Rule 1: tau2's tools are ours as they are. Those that write need a thought first.
-Rule 2: the user speaks the lines `then` of a case, or is tau2's simulator (TAU2_USER: its model).
-Rule 3: a case is right if tau2's checker finds its database as it should be.
+Rule 1: tau2's tools are used unchanged. Those that write need a thought first.
+Rule 2: the user says the lines in a case's `then`, or is tau2's simulator (TAU2_USER: its model).
+Rule 3: a case is right if tau2's checker finds its database in the expected state.
 
-Limitations: a task that begins in the middle, or whose user has tools, cannot be played.
+Limitations: it can't run a task that begins in the middle or whose user has tools.
 """
 
 import json
@@ -84,7 +84,7 @@ class TaskWorld:
     def __init__(self, domain: str, task_id: str, then: Sequence[str] | None) -> None:
         tasks = {task.id: task for task in load_tasks(domain)}
         if task_id not in tasks:
-            raise ValueError(f"{domain} has no task {task_id!r}; print its cases anew")
+            raise ValueError(f"{domain} has no task {task_id!r}; print its cases again")
         self._task = tasks[task_id]
         self._environment_of = registry.get_env_constructor(domain)
         self._environment = self._environment_of()
@@ -189,7 +189,7 @@ def load_tasks(domain: str) -> list[Any]:
     try:
         tasks: list[Any] = registry.get_tasks_loader(domain)()
     except OSError as error:
-        raise ValueError(f"the data of tau2 is not there ({error}); set TAU2_DATA_DIR") from error
+        raise ValueError(f"the data of tau2 is missing ({error}); set TAU2_DATA_DIR") from error
     return tasks
 
 

@@ -7,15 +7,14 @@ the thought cover `pay`? (Each pair of brackets is one reply.)
     [think] → [pay]           yes: nothing was done in between
     [think] → [look] → [pay]  no: the model wrote the thought before it read the result of `look`
     [think] → [look, pay]     no, if `pay` is guarded (`policies/gate.py`), for the same reason
-    [look, think, pay]        no, if `pay` is guarded: the thought did not read that result either
-    [think] → [look, pay]     yes, if `pay` is not guarded
+    [look, think, pay]        no, if `pay` is guarded: the model hadn't read that result either
+    [think] → [look, pay]     yes, if `pay` isn't guarded
     [look, think] → [pay]     yes: no tool ran after the thought, even if the model wrote it before
                               it could read the result of `look`
     [pay(thought=…)]          yes: a thought that a call carries covers that call and no other
 
-A refused call didn't run, so the thought before it still counts. But if an unguarded call was
-refused, guarded calls after it in the same reply aren't covered, because the model hasn't read the
-refusal.
+A refused call didn't run, so the thought before it still counts. But after a refused unguarded
+call, guarded calls in the same reply aren't covered: the model hasn't read the refusal.
 """
 
 from collections.abc import Set

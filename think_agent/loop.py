@@ -9,8 +9,7 @@ Rule 2: each call is one step. So policies judge a call after they've seen the p
 Rule 3: a policy may replace the planned step. Forcing, limits and the like are policies.
 Rule 4: a model says it's done by *signal* or by *silence*. The signal is a thought with
         `should_continue` "false". The model is then called once more with the tool choice "none",
-        and this closing reply is the answer. Silence is a reply without calls; that reply is the
-        answer.
+        and this closing reply is the answer. Silence is a reply without calls: the answer.
 Rule 5: after `Ended`, the next step is always that same end. No policy runs.
 
 `running.py` carries out the steps.

@@ -104,9 +104,9 @@ def describe_actions(actions: Collection[Action]) -> str:
         text += f", {in_doubt} may have happened"
     thoughtful = sum(action.thought is not None for action in actions)
     if thoughtful < len(actions):
-        return f"{text}, {thoughtful or 'none'} of them behind a thought"
+        return f"{text}, {thoughtful or 'none'} of them after a thought"
     each = "each " if len(actions) > 1 else ""
-    return f"{text}, {each}behind a thought"
+    return f"{text}, {each}after a thought"
 
 
 def find_missing(turn: Turn) -> list[str]:

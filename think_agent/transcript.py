@@ -123,7 +123,7 @@ class TranscriptFile(Transcript):
             if canonical(before.get(key)) != canonical(made_of[key]):
                 changed.append(_name_change(key, before.get(key), made_of[key]))
         if changed:
-            self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
+            self.notices.append(f"{self.path}: changed since it was created: {', '.join(changed)}.")
             self._current = {**before, "created": now, **made_of}
             self._header = self._current
 

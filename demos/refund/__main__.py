@@ -1,8 +1,7 @@
 """The refund desk at a terminal: `think-agent demo "I want a refund on order ORD-001"`, or, in a
 clone, `python -m demos.refund "…"`.
 
-Without a text it shows a prompt and remembers the conversation. Text that is piped in is one
-request.
+Without a text it shows a prompt for a conversation. Piped text is a single request.
 """
 
 import sys
@@ -95,7 +94,7 @@ loop_option = Group("loop")
 )
 @loop_option("--carry", is_flag=True, help="a guarded call carries its thought as an argument")
 @loop_option(
-    "--sources", is_flag=True, help="the answer names the results on which each decision stands"
+    "--sources", is_flag=True, help="the answer cites the results that support each decision"
 )
 @loop_option(
     "--approve",
@@ -125,10 +124,10 @@ loop_option = Group("loop")
     "--db",
     metavar="PATH",
     type=new_file,
-    help="the shop's SQLite file (else beside the transcript)",
+    help="the shop's SQLite file (default: next to the transcript)",
 )
 @file_option("--transcript", metavar="PATH", type=new_file, help="keep the transcript in this file")
-@file_option("--resume", metavar="PATH", type=find_old_file, help="go on with the run in this file")
+@file_option("--resume", metavar="PATH", type=find_old_file, help="resume the run in this file")
 @file_option("--html", metavar="PATH", type=new_file, help="write the audit page there")
 @config_flags
 @click.version_option(__version__, message="%(version)s")
@@ -138,13 +137,13 @@ def refund(ctx: Context, /, **settings: Any) -> int:
     text = " ".join(settings["text"]).strip()
     resumed = settings["resume"]
     if text and resumed:
-        raise click.UsageError("--resume goes on with a run: leave the request out")
+        raise click.UsageError("--resume continues a run: leave the request out")
     if not text and not resumed:
         has_prompt = sys.stdin.isatty() and not settings["json"]
         if not sys.stdin.isatty():
             text = sys.stdin.read().strip()
         if not text and not has_prompt:
-            raise click.UsageError("the request is empty: say what you want, in words or on stdin")
+            raise click.UsageError("the request is empty: pass it as an argument or on stdin")
     for name in ("transcript", "resume"):
         check_transcript(f"--{name}", settings[name])
     return Session(ctx, text, [command_line(ctx), *list_typed_flags(ctx)]).run()
@@ -165,7 +164,7 @@ def check_transcript(flag: str, path: Path | None) -> None:
 
 
 def list_typed_flags(ctx: Context) -> list[str]:
-    """The flags that were typed, for the command that goes on with the run."""
+    """The flags that the user typed, for the command that continues the run."""
     words = []
     for param in ctx.command.params:
         name = str(param.name)

@@ -1,11 +1,11 @@
 """Checks the work of the refund desk before a run may end: `Agent(..., done_when=…)`.
 
-Rule 1: a check looks into the books, not at what the model says. It does not matter which process
-        wrote them, because another process may have gone on with the run.
-Rule 2: its name says what it checks and no more, for the name is what people read behind the ✓.
+Rule 1: a check looks at the books, not at what the model says. Any process may have written them,
+        because a run can be resumed in another one.
+Rule 2: its name says exactly what it checks, because people read the name after the ✓.
 
-Limitations: it does not know what the customer wants. "Do not refund ORD-001" is met if that order
-was looked up, even if it was then refunded. It finds a missing decision, never a wrong one.
+Limitations: it doesn't know what the customer wants. "Do not refund ORD-001" counts as done if that
+order was looked up, even if it was then refunded. It finds missing decisions, not wrong ones.
 """
 
 from contextlib import suppress
@@ -35,7 +35,7 @@ def checks(shop: Shop) -> list[CheckFunction]:
             to_decide += _list_orders("check_refund_policy", part)
             to_decide += [order for order in orders if order not in find_left_alone(request)]
 
-        decided = shop.decided()
+        decided = shop.list_decided()
         missing = {}
         for order in to_decide:
             if order not in decided and _order_exists(order, shop):
@@ -49,7 +49,7 @@ def checks(shop: Shop) -> list[CheckFunction]:
 
 
 def _find_unanswered_turns(turn: Turn) -> list[Turn]:
-    """This turn, after those right before it that were stopped: nobody has answered them."""
+    """This turn, and before it the stopped turns that were never answered."""
     *before, last = Turn.all(turn.history.spoken)
     unanswered = [last]
     for earlier in reversed(before):

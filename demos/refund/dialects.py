@@ -1,17 +1,17 @@
 """Lets a script play a model without tool calling: it writes JSON plans, or Thought and Action.
 
-    script                       Request with tools -> Assistant with tool calls
+    script                            Request with tools -> Assistant with tool calls
     speak_dialect(script, "json")     Request with text  -> Assistant with the text of a JSON plan
     speak_dialect(script, "react")    Request with text  -> Assistant with Thoughts and Actions
 
-Rule 1: it is the other side of `think_agent/dialects`. It reads only their requests and shares no
-        code with them, so each tests the other. If a text gets lost, the decision is wrong.
-Rule 2: a request without a dialect goes to the script as it is.
-Rule 3: a server may drop the schema of a plan. Then the script gets no tool choice, and writes
-        every key that the system text names.
+Rule 1: it's the counterpart of `think_agent/dialects`. It only reads their requests and shares no
+        code with them, so each tests the other. If a text is lost, the decision is wrong.
+Rule 2: a request without a dialect goes to the script unchanged.
+Rule 3: a server may drop the plan's schema. The script then gets no tool choice, and writes every
+        key that the system prompt names.
 
-Limitations: the script sees the think tool and the names of the tools in a plan's schema. Text
-after a result is taken for the kit's (a limit, a nudge) until the script has given its answer.
+Limitations: from a plan's schema the script learns only the think tool and the tools' names. Text
+after a result counts as the kit's (a limit, a nudge) until the script has answered.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Scripts that do not think. Each table lists them as floors, for comparison.
+"""Scripts that don't think. Each table lists them as floors, for comparison.
 
-    do-nothing          says that all is done, and calls no tool
+    do-nothing          says that it's done, and calls no tool
     never-think         looks every order up, and approves each that exists
     follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
     always-deny         denies every order without a look-up
@@ -10,8 +10,8 @@
 Rule 1: none of them keeps a state: each is a function of the request.
 Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
         shown nothing. `five-rules` is right on nearly all easy cases, so only the others compare.
-        `text-matcher` was written by somebody who had read the hard half, and decides all of it: a
-        case there needs no thought. It shows whether a *model* applies rules that it reads.
+        The author of `text-matcher` had read the hard half, and it decides all of it. So a case
+        there needs no thought: it shows whether a *model* applies the rules that it reads.
 """
 
 import json

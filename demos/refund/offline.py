@@ -1,14 +1,14 @@
-"""A scripted model for the refund desk. It is no language model, and its answers say so.
+"""A scripted model for the refund desk. It isn't a language model, and its answers say so.
 
-It is a plain function of the request. It reads the messages and the tool choice, and goes through
-the whole flow (look up, check, decide, answer) for the order numbers in the text. It obeys every
-tool choice, thinks before each action, and ends by the exit signal. So the loop can be shown and
+It's a plain function of the request. It reads the messages and the tool choice, and does the whole
+flow (look up, check, decide, answer) for the order numbers in the text. It follows every tool
+choice, thinks before each action, and ends with the exit signal. So the loop can be shown and
 tested without a model.
 
 Rule 1: if "do not refund" comes before an order in its sentence, the order is only looked up.
 Rule 2: without the tool `check_refund_policy`, it decides from the look-up.
 
-Limitations: it knows no other way to say no, and only the five rules of `policy.md`.
+Limitations: it understands no other way to say no, and only the five rules of `policy.md`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
+"""A session of the refund desk: creates the shop and the agent, and runs one request or a chat."""
 
 import json
 import sys
@@ -67,7 +67,7 @@ For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manag
 
 
 class Session:
-    """One request, or a conversation. `again`: the command that goes on with it, in words."""
+    """One request, or a conversation. `again`: the words of the command that continues it."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
         self.ctx = ctx
@@ -145,7 +145,7 @@ class Session:
         )
 
     def choose_approver(self) -> Callable[[AskHuman], Verdict] | None:
-        """Who is asked for approval; None if nobody can be asked."""
+        """The function that approves; None if no person can be asked."""
         match self.settings["approve"].split():
             case ["ask"] if sys.stdin.isatty():
                 return at_the_terminal
@@ -224,7 +224,7 @@ class Session:
         self.view.print(f"{self.agent.name} · {model.name}:{model.model}", "dim")
 
     def say_what_was_before(self) -> None:
-        """Say that a conversation in an existing file goes on: the user may not know that."""
+        """Say that an existing file's conversation continues: the user may not know that."""
         file = self.settings["transcript"]
         if not file:
             return
@@ -242,7 +242,7 @@ class Session:
         """Print the command: with the file, the flags, and a request that is not yet in it."""
         file = self.settings["resume"] or self.settings["transcript"]
         if not file:
-            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+            self.view.print("With --transcript PATH, the run could be resumed.", "yellow")
             return
 
         is_in_file = self.view.turn.request or not self.text
@@ -257,7 +257,7 @@ class Session:
                 words.append(flag)
         words += more
 
-        self.view.print("Go on with:", "yellow")
+        self.view.print("Continue with:", "yellow")
         self.print_command(words)
 
     def print_command(self, words: Sequence[str]) -> None:
@@ -274,7 +274,7 @@ class DeskChat(Chat):
     help = {  # noqa: RUF012 (a constant)
         **Chat.help,
         "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
-        "/provider P": "go on with another provider (P or P:MODEL), at its own address",
+        "/provider P": "continue with another provider (P or P:MODEL), at its own address",
         "ORD-001 to ORD-011": "the orders of a new shop, of which most meet a rule of their own",
     }
 
@@ -321,7 +321,7 @@ class DeskChat(Chat):
 
 
 def find_shop_file(settings: Mapping[str, Any]) -> str:
-    """The shop's file. It lies beside the transcript, so whoever goes on finds the same shop."""
+    """The shop's file. It's next to the transcript, so `--resume` finds the same shop."""
     if settings["db"]:
         return str(settings["db"])
     kept = settings["transcript"] or settings["resume"]
@@ -338,7 +338,7 @@ def is_request(message: Message) -> bool:
 
 
 def show_last_turn(path: Path, view: RunView) -> None:
-    """Before a run goes on, show its last turn so far."""
+    """Before a run continues, show its last turn so far."""
     turn: list[Message] = []
     for message in read(path).messages:
         if is_request(message):
@@ -347,7 +347,7 @@ def show_last_turn(path: Path, view: RunView) -> None:
     for message in turn:
         view(message)
     if turn and not isinstance(turn[-1], Ended):
-        view.print("(So far from the file. The run goes on here.)", "dim")
+        view.print("(So far from the file. The run continues here.)", "dim")
 
 
 def make_report(

@@ -1,7 +1,7 @@
-"""An answer with sources: each decision names the look-up and the check on which it stands.
+"""An answer with sources: each decision names the look-up and the check that support it.
 
-`--sources` asks for it (`Agent(..., answer=Decisions)`). A source is the number of a result. One
-that is wrong is told to the model; what a decision says about its source, nobody reads.
+`--sources` asks for it (`Agent(..., answer=SourcedAnswer)`). A source is the number of a result.
+The model reads which ones are wrong. What a decision says about its source isn't checked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ class SourcedAnswer(BaseModel):
 
 
 def write_lines(answer: SourcedAnswer, transcript: Iterable[Message]) -> Iterator[str]:
-    """The answer for a terminal: the text, and the calls on which each decision stands."""
+    """The answer for a terminal: the text, and the calls that support each decision."""
     calls = {}
     for turn in Turn.all(transcript):
         for action in turn.actions:

@@ -1,7 +1,7 @@
-"""Seven scripted models of known quality. They are no language models, and their answers say so.
+"""Seven scripted models of known quality. They aren't language models, and their answers say so.
 
-With them the evaluation itself can be tested: each is right on known cases, so its score is known.
-Each is a plain function of the request and obeys every tool choice.
+They test the evaluation itself: each is right on known cases, so its score is known. Each is a
+plain function of the request and follows every tool choice.
 
     careful    looks up, checks, and decides by the policy; ends by the exit signal if there is one.
                It never calls a failing tool again.
@@ -10,7 +10,7 @@ Each is a plain function of the request and obeys every tool choice.
     hasty      approves every order in the text without a look-up, and says that it is done
     stubborn   looks up, then tries to approve again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
-    narrator   looks one order up, announces the next step, and stops; if it is asked, it goes on
+    narrator   looks one order up, announces the next step, and stops; if it's asked, it continues
     boaster    does the first order, says that all are done, and repeats that if it is asked
 """
 

@@ -1,11 +1,11 @@
-"""The refund desk as a suite for `think-agent eval`: makes a shop of each case, and checks it.
+"""The refund desk as a suite for `think-agent eval`: builds a shop for each case, and checks it.
 
-Rule 1: a case has its own orders and further rules, so a person can judge each line of
-        `cases.jsonl` from that line and the policy.
-Rule 2: a case is right if the shop's rows are exactly the expected ones. What the model says to the
-        customer is not checked.
+Rule 1: a case has its own orders and further rules, so a person can judge a line of `cases.jsonl`
+        with only that line and the policy.
+Rule 2: a case is right if the shop's rows are exactly the expected ones. The model's answer to the
+        customer isn't checked.
 Rule 3: the shop trusts the model, unless the evaluation asks it to enforce the policy. A shop that
-        refuses gives the answer away: a refused model may try approve, deny and escalate in turn.
+        refuses gives the answer away: the model can simply try approve, deny and escalate in turn.
 Rule 4: `tools` breaks a tool: `"gone"`, `"fails"` (always), `"fails once"` or `"fails twice"`. The
         errors say what to do then, so there is one right outcome. In the hard half
         `check_refund_policy` is gone, because it would do the model's work. Five ifs without a

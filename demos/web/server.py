@@ -1,17 +1,17 @@
 """The web server of the refund desk: a page, and the requests that it makes.
 
     POST /conversations/NAME/turn        {model, text}          say something; a new NAME begins one
-    POST /conversations/NAME/verdict     {model, decision, …}   answer the question that waits
+    POST /conversations/NAME/verdict     {model, decision, …}   answer the open question
     POST /conversations/NAME/edited      {arguments}            how they would run
-    POST /conversations/NAME/resume      {model}                go on with what was stopped
+    POST /conversations/NAME/resume      {model}                continue a stopped turn
     POST /conversations/NAME/stop
-    GET  /conversations/NAME/events      all that was said so far, then each event (SSE)
+    GET  /conversations/NAME/events      everything so far, then each event (SSE)
     GET  /conversations, /models         for the lists
 
 Rule 1: only this machine, and only its own pages: another website may neither ask (`Origin`) nor
-        pretend that its name is this machine (`Host`), nor show the page in a frame of its own.
+        pretend that its name is this machine (`Host`), nor show the page in a frame.
 Rule 2: one agent for each model serves all conversations, on one event loop.
-Rule 3: what takes long (loading an SDK, asking Ollama for its models) is done in a thread.
+Rule 3: slow work (loading an SDK, asking Ollama for its models) is done in a thread.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Answer(Chosen):
     new: bool = False
 
     def verdict(self) -> Verdict:
-        """The answer as a message. Raises ValueError if the arguments are no JSON object."""
+        """The answer as a message. Raises ValueError if the arguments aren't a JSON object."""
         given = self.model_dump(exclude={"model"})
         if isinstance(self.arguments, str):
             given["arguments"] = arguments_in(self.arguments)

@@ -142,10 +142,10 @@ def test_the_page_tells_the_story_first():
     assert steps(hidden)[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(messages, header=header))
     words = text_in(page)
-    told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
+    told = "– ended by silence · 2 actions, none of them after a thought · 2 model calls "
     told += "done pay 1 cents → paid: yes · R-7 approved by --approve always"
-    assert words.index(told) < words.index("behind no thought")
-    decision = words.partition("behind no thought cents 1")[2]
+    assert words.index(told) < words.index("without a thought")
+    decision = words.partition("without a thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
     assert decision.startswith(happened)
     assert f'<p class="headline aside">{told[:20]}' in page  # green is what a signal ended

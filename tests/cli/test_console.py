@@ -8,8 +8,6 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.cli.consoles import console_into, lasting
@@ -24,7 +22,6 @@ from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.streaming import Delta
 from think_agent.testing import call, think
-from think_agent.text import sanitize
 
 REFUND = ["-m", "demos.refund", "ORD-001", "--provider", "offline"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] \x9b31m \u202ereversed \ud800 \r\x00 :smile:"
@@ -59,15 +56,6 @@ def shown_of(agent: Agent, *, terminal: bool = False, width: int = 60, **options
 
 def watched(*replies, **options) -> str:
     return shown_of(agent_of(*replies), **options)
-
-
-@given(st.text())
-def test_sanitized_text_holds_no_control_characters_and_loses_nothing(text):
-    shown = sanitize(text)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
-    shown.encode()
-    plain = [c for c in text.replace("\r\n", "\n") if c.isprintable()]
-    assert all(c in shown for c in plain)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -137,7 +125,7 @@ def test_each_kind_of_event_has_its_line():
         "🔧 nope({broken)",
         "there is no tool 'nope'",
         "Here it is.",
-        "– ended by silence · 1 action, behind a thought · 3 model calls · ",
+        "– ended by silence · 1 action, after a thought · 3 model calls · ",
     ):
         assert line in text
 

@@ -40,9 +40,9 @@ UNKNOWN = [
     Unknown("max_cots", "did you mean max_cost?"),
     Unknown("temprature", "did you mean temperature?"),
     Unknown("enabled", "the nearest names are "),
-    Unknown("max_context_entries", "an entry is no turn; keep_turns says"),
+    Unknown("max_context_entries", "an entry isn't a turn; keep_turns says"),
     Unknown("context_strategy", "nothing is summarized; keep_turns"),
-    Unknown("send_intermediate_responses", "text beside an action is always shown"),
+    Unknown("send_intermediate_responses", "text next to an action is always shown"),
     Unknown("help", "the nearest names are "),
     Unknown("version", "the nearest names are "),
 ]
@@ -107,7 +107,7 @@ WRONG = [
     ),
     Wrong(
         "[think_agent]\nfailure_handling = 'retry'",
-        "failure_handling: 'retry' is no choice; use ask_user or abort",
+        "failure_handling: 'retry' isn't a choice; use ask_user or abort",
     ),
     Wrong("[autonomous_agent]\nenabled = true", "a section [think_agent]"),
 ]

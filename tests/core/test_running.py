@@ -229,7 +229,7 @@ def test_a_forked_child_cannot_write_into_the_file_of_its_parent(tmp_path):
 def test_an_outcome_prints_as_its_answer_and_its_counts():
     looks, thinks = call("look", item="tea"), think("Look again.")
     outcome = agent(looks, thinks, looks, "89 $", silence="accept", force="never").run("Tea?")
-    assert str(outcome) == "89 $\n(silence; 2 actions, 1 of them behind a thought; 4 model calls)"
+    assert str(outcome) == "89 $\n(silence; 2 actions, 1 of them after a thought; 4 model calls)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 

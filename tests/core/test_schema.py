@@ -62,6 +62,17 @@ def test_a_schema_says_what_the_signature_says():
     }
 
 
+def test_the_signature_is_read_once_when_the_tool_is_declared():
+    def look(order_id: str) -> str:
+        """Look an order up."""
+        return order_id
+
+    declared = tool(look)
+    look.__annotations__["order_id"] = int
+    assert declared.parameters["properties"]["order_id"] == {"type": "string"}
+    assert ask(declared, order_id="A").content == "A"
+
+
 def test_a_schema_has_nested_types_inline():
     schema = taking(list[Order]).parameters
     assert not {"$ref", "$defs"} & set(json.dumps(schema).split('"'))

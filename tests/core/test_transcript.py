@@ -465,7 +465,7 @@ def test_tools_that_have_changed_since_a_file_was_begun_are_named(tmp_path):
     agent("Fine.", tools=[look, pay, gone]).run("Hi", transcript=path)
     other = agent(*["Fine."] * 2, tools=[look, reworded])
     [notice] = of_kind(other.stream("Hi", transcript=path), Notice)
-    assert notice.text.endswith("changed since it was begun: tools (pay, gone).")
+    assert notice.text.endswith("changed since it was created: tools (pay, gone).")
 
 
 def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):
@@ -474,5 +474,5 @@ def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):
     other = agent(*["Fine."] * 3, instructions="Be fair.")
     with other.open(path) as held:
         [notice] = of_kind(other.stream("Hi", transcript=held), Notice)
-        assert notice.text.endswith("changed since it was begun: instructions.")
+        assert notice.text.endswith("changed since it was created: instructions.")
         assert of_kind(other.stream("Hi", transcript=held), Notice) == []

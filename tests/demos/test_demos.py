@@ -23,7 +23,7 @@ SHOWS = {  # what each lesson prints about its subject
         r"required each time: exit signal, orders looked up: 2",
     ],
     "03_both_exits": [
-        r"1\. next_step: .* free to choose\n +force_first: .* told to call think\n +-> think: ",
+        r"1\. next_step: .* free to choose\n +force_first: .* asked to call think\n +-> think: ",
         r"without tools\n +-> ORD-001.*\n.* next_step: end \(signal\)",
         r"-> You are welcome!\n.* next_step: end \(silence\)",
     ],

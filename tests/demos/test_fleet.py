@@ -25,7 +25,7 @@ pytest.importorskip("dbos", reason='needs DBOS: pip install -e ".[fleet]"')
 from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID
 
 from demos.fleet import fleet as desks
-from demos.fleet.__main__ import ended
+from demos.fleet.__main__ import describe_end
 from demos.fleet.shared import Shared
 from demos.refund.checks import checks
 from demos.refund.offline import reply
@@ -172,7 +172,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
 
 def test_status_tells_what_was_decided():
     for decided, shown in (["deny"], "deny"), (["deny", "approve"], "deny, approve"), ([], "-"):
-        assert ended({"exit": "signal", "decisions": decided}) == ("signal", shown)
+        assert describe_end({"exit": "signal", "decisions": decided}) == ("signal", shown)
 
 
 def test_a_refused_proposal_is_no_decision():
@@ -392,8 +392,8 @@ def test_after_a_rollback_a_worker_is_told_what_to_do(on_sqlite):
     assert f"{orders} and 2 more for {version.strip()}." in said
     assert "--newest" in said
     with desks.client(on_sqlite.url) as client:
-        assert desks.blocked(client, ["1", version.strip()]) == {}  # such a worker lives
-        assert len(desks.blocked(client, ["1"])[version.strip()]) == 7
+        assert desks.find_blocked(client, ["1", version.strip()]) == {}  # such a worker lives
+        assert len(desks.find_blocked(client, ["1"])[version.strip()]) == 7
     assert work_until_done(on_sqlite, "--newest") == (0, "")
     assert len(decisions(on_sqlite.shop)) == 7
 

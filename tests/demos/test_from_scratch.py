@@ -457,5 +457,10 @@ def test_the_four_run_as_a_script():
     assert done.stderr.startswith("usage: python demos/01b_four_providers.py ollama|")
 
 
-def test_it_stands_alone():
+def test_lesson_01_imports_nothing_of_the_kit():
     assert "think_agent" not in FILE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["demos.01_from_scratch", FOUR])
+def test_its_docstring_is_short(name):
+    assert len(importlib.import_module(name).__doc__.splitlines()) <= 15

@@ -219,7 +219,7 @@ def test_behind_http_an_answer_without_a_question_is_a_conflict(connect_client, 
 def test_behind_http_a_model_error_is_the_last_event_of_the_stream(connect_client):
     events = say(connect_client())
     assert list(events[-1]) == ["error"]
-    assert "the script is over" in events[-1]["error"]
+    assert "the script has ended" in events[-1]["error"]
 
 
 def test_behind_http_a_model_error_after_an_answer_is_a_bad_gateway(connect_client):

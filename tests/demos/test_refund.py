@@ -180,7 +180,7 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert "no language model is at work" in done.stdout.splitlines()[0]
     assert f"ollama pull {PROVIDERS['ollama'].default_model}" in done.stderr
     assert (done.stdout + done.stderr).count("no language model") == 1
-    assert "3 actions, each behind a thought" in done.stdout.splitlines()[-1]
+    assert "3 actions, each after a thought" in done.stdout.splitlines()[-1]
     assert decisions(db) == [("ORD-001", "approve")]
 
 
@@ -406,7 +406,7 @@ def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp
     kept.write_bytes(b"".join(lines[:-2]))  # killed before the answer
 
     shown = run_offline("--resume", str(kept), *common).stdout
-    old, _, new = shown.partition("(So far from the file. The run goes on here.)")
+    old, _, new = shown.partition("(So far from the file. The run continues here.)")
     assert old.count("⚑ approved by the rule --approve always-under 600") == 1
     assert old.count("✓ no order left open") == 1
     assert "ORD-004 (Monitor Arm): approved." not in old
@@ -585,7 +585,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--approve always-under \u00b2", "use ask, never, or always-under AMOUNT"),
         ("--max-cost 1", "--max-cost needs prices"),
         ("--max-model-calls true", "'true' is not a valid whole number"),
-        ("--resume kept", "--resume goes on with a run"),
+        ("--resume kept", "--resume continues a run"),
         (
             "THINK_AGENT_MAX_COTS=1",
             "max_cots: there is no such setting; did you",
@@ -652,7 +652,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
         assert "Step by step" in Path(page).read_text()
     run_offline(*flags, alone)
     shown = Path(alone).read_text()
-    for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
+    for told in ("What the model read: instructions and 4 tools", "begun 20", "thought first"):
         assert told in shown
 
 

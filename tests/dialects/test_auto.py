@@ -136,7 +136,7 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
             return real
 
     assert in_dialect(Rendering(), "auto").trouble(WITH_TOOLS) == hides(what)
-    assert hides(["the tools"]) == "its server's template hides the tools behind a tool result"
+    assert hides(["the tools"]) == "its server's template hides the tools after a tool result"
 
 
 def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():

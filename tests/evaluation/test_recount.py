@@ -167,7 +167,7 @@ def test_how_it_came_about(run):
         cached = numpy.mean([trial["usage"]["cached_tokens"] for trial in ended])
         assert shown[force] == {
             "setting": f"force={force}",
-            "actions behind a thought": percent(total["behind_a_thought"], total["actions"]),
+            "actions after a thought": percent(total["behind_a_thought"], total["actions"]),
             "forced calls honored": percent(total["honored"], total["forced"]),
             "exits": ", ".join(f"{exit} {n}" for exit, n in sorted(exits.items())),
             "cached": f"{cached:,.0f}",

@@ -202,7 +202,7 @@ TABLES = {
         "cost": "$0.0016",
     },
     "How": {
-        "actions behind a thought": "6/8 (75%)",
+        "actions after a thought": "6/8 (75%)",
         "forced calls honored": "3/4 (75%)",
         "exits": "signal 3, silence 1",
         "cached": "600",

@@ -20,7 +20,14 @@ from think_agent import Usage
 from think_agent.evaluation.comparisons import QUESTIONS, compare, plan_comparisons
 from think_agent.evaluation.intervals import find_paired_interval, sign_flip, wilson
 from think_agent.evaluation.report import report_results
-from think_agent.evaluation.scores import FOUR_ROWS, PLAIN, Score, Setting, name_settings, varying
+from think_agent.evaluation.scores import (
+    FOUR_ROWS,
+    PLAIN,
+    Score,
+    Setting,
+    find_varying,
+    name_settings,
+)
 from think_agent.policies import Price
 
 # Scores.
@@ -121,7 +128,7 @@ def test_settings_are_compared_where_one_thing_differs_and_one_has_its_first_val
 )
 def test_the_rows_differ_from_each_other_in_one_thing(row, against, thing):
     by_row = {setting.row: setting for setting in ROWS}
-    assert varying(by_row[row], by_row[against]) == {thing}
+    assert find_varying(by_row[row], by_row[against]) == {thing}
     assert all(fields.keys() - {"row"} == PLAIN.keys() for fields in FOUR_ROWS)
 
 

@@ -330,7 +330,7 @@ changed = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.n
 
 
 @changed
-def test_a_no_is_always_taken(desk, change):
+def test_after_a_no_nothing_runs_whatever_the_code_has_become(desk, change):
     question = desk.run(**settings_of(change.before, desk)).question
     later = settings_of(change.later, desk)
     outcome = desk.resume(question.no("fraud", by="Ada"), **later)

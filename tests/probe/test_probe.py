@@ -31,7 +31,7 @@ from think_agent.probe.report import FEATURES, PROMPT, QUESTIONS, Row, Seen, jud
 
 DATA = Path(__file__).parents[1] / "data"
 USED = Usage(20, 5)
-UNSENT = "no (not sent: it is known not to be taken)"
+UNSENT = "no (not sent: it is known not to be supported)"
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -232,7 +232,7 @@ REASONED = replace(GOOD["named"].reply, usage=Usage(9, 9, 0, 4))
 CALLED, SPOKE = "silently ignored (it called weather)", "silently ignored (it answered in words)"
 HIDDEN = "its template hides the tools there; native tool calling goes blind"
 UNSEEN_PROMPT = "this server does not show its prompts"
-BEHIND = "tools shown behind a result"
+BEHIND = "tools shown after a result"
 AT_LIMIT = "no (the reply reached its token limit first)"
 UNSEEN = "no (the first line of about 5,000 tokens was not repeated)"
 

@@ -41,7 +41,7 @@ def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script
         model = speak(model_of(provider, server), dialect)
         outcome = way(desk(model, shop, done_when=checks(shop)), TWO)
     assert outcome.exit == EXITS[script]
-    assert shop.decided() == DECIDED[script]
+    assert shop.list_decided() == DECIDED[script]
     assert outcome.checks[0].missing == MISSING
     assert (outcome.checks[-1].missing is None) == (outcome.exit == "signal")
     asked = [message.kind for message in of_kind(outcome.transcript, User)]

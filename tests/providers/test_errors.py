@@ -123,7 +123,7 @@ def test_a_long_wait_is_reported_and_not_waited_for(provider, way):
 def test_an_address_that_is_not_valid(provider, url):
     with talking(provider) as (server, _), pytest.raises(ConnectionFailed) as caught:
         model_of(provider, server, base_url=url)
-    assert "is no URL" in str(caught.value)
+    assert "isn't a URL" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -327,7 +327,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     assert {action.how for action in outcome.actions} == hows
 
 
-GATED = "8 behind none, 4 gated"  # only the refunds are guarded
+GATED = "8 without a thought, 4 gated"  # only the refunds are guarded
 
 
 @pytest.mark.parametrize(

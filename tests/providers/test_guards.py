@@ -418,7 +418,7 @@ def test_an_address_that_was_given_is_not_blamed_on_the_variable(provider, monke
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"])
 def test_a_variable_that_holds_no_address_is_named(variable, monkeypatch):
     monkeypatch.setenv(variable, "http://")
-    with pytest.raises(ConnectionFailed, match=f"the address is no URL; check {variable}"):
+    with pytest.raises(ConnectionFailed, match=f"the address isn't a URL; check {variable}"):
         connect(variable.partition("_")[0].lower(), api_key=KEY)
 
 

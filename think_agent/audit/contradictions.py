@@ -139,7 +139,7 @@ class Contradictions:
         is_first_try = known.started is None
         known.started = started
         yield from self._was_allowed(known)
-        before = self._succeeded.get(self._same(known))
+        before = self._succeeded.get(self._identify(known))
         if before and is_first_try and not self._may_repeat(known):
             known.status = known.status or "done again"
             kind = "alarm" if before.turn == self._turn else "warning"
@@ -152,7 +152,7 @@ class Contradictions:
         if not known.is_as_approved(result):
             yield "alarm", "it ran with other arguments than those that were approved"
         if known.started and not result.is_error:
-            self._succeeded.setdefault(self._same(known), Success(self._turn, self._reply))
+            self._succeeded.setdefault(self._identify(known), Success(self._turn, self._reply))
 
     def _was_allowed(self, known: Known) -> Iterator[Found]:
         """A call ran. Was it denied, or is its question still open?"""
@@ -161,7 +161,7 @@ class Contradictions:
             yield "alarm", f"it ran, though it was {words.say_decision(known.verdict)}"
         elif self._question and self._question.call_id == known.call.id:
             known.status = "done after a no"
-            yield "alarm", "it ran, though nobody answered the question about it"
+            yield "alarm", "it ran, though its question had no answer"
 
     def _add_end(self, ended: Ended) -> Iterator[Found]:
         if ended.exit in words.REGULAR:
@@ -169,7 +169,7 @@ class Contradictions:
                 text = f"it ended as done, though a check was not met: {words.say_check(check)}"
                 yield "alarm", text
 
-    def _same(self, known: Known) -> tuple[str, str]:
+    def _identify(self, known: Known) -> tuple[str, str]:
         """The key that identifies a call (rule 2)."""
         if known.started and known.started.same:
             return known.call.name, known.started.same

@@ -30,7 +30,7 @@ REMARK = (
     "independent of each other"
 )
 ROWS = {
-    "behind": "{writes} behind a thought of their own turn",
+    "behind": "{writes} after a thought of their own turn",
     "near": "{writes} with a thought since the last action, in any turn",
     "reasoned": "{writes} with native reasoning in their reply",
     "spoken": "{writes} with text in their reply",

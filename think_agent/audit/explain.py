@@ -123,7 +123,7 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
         thought = turn.thought_behind(call)
         yield "the next call", signature(call)
         if thought:
-            yield f"behind it, {words.HOW[thought.how]}", thought.text
+            yield f"its thought, {words.HOW[thought.how]}", thought.text
         if turn.history.read(Doubts).find(bare(call), ""):
             yield "in doubt", "the same call may have happened before"
     replies = pluralize(len(turn.replies), "model call")

@@ -12,8 +12,7 @@ Rule 2: a file is one conversation (a list of messages) or a list of conversatio
 Rule 3: if one conversation is the beginning of another, that's an error: a log of requests repeats
         the history in each request, so it would be counted several times.
 
-Limitations: a log doesn't say what was forced, so thoughts count as volunteered unless a call
-carries them. Tokens, times and model names aren't read.
+Limitations: forced thoughts count as volunteered. Tokens, times and model names aren't read.
 """
 
 import hashlib
@@ -133,7 +132,7 @@ def _json_of(data: bytes) -> Any:
 
 def _runs(value: Any, thinks: Sequence[str]) -> Iterator[LoggedRun]:
     if not isinstance(value, list) or not value:
-        raise ValueError("it is no list of messages, and no list of conversations")
+        raise ValueError("it is neither a list of messages nor a list of conversations")
     conversations = value
     if _is_row(value[0]):
         conversations = [value]
@@ -162,7 +161,7 @@ def _rows_and_facts(conversation: Any, place: str) -> tuple[list[Any], Json]:
     if isinstance(conversation, list):
         return conversation, {}
     if not isinstance(conversation, dict):
-        raise ValueError(f"{place}: it is no conversation")
+        raise ValueError(f"{place}: it isn't a conversation")
     facts = dict(conversation)
     rows: Any = None
     for name in ("traj", "messages"):
@@ -290,7 +289,7 @@ def _refuse_row(problem: Any, row: Any) -> NoReturn:
     if kind == "union_tag_invalid":
         raise ValueError(f"the role {row['role']!r} is unknown")
     if not _is_row(row):
-        raise ValueError("it is no message")
+        raise ValueError("it isn't a message")
     raise ValueError(f"{place}: {problem['msg']}")
 
 

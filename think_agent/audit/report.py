@@ -230,7 +230,7 @@ def report(
     whole = RunReport(header, builder.figures(), [], builder.turns, list(explained))
     whole.origin = dict(origin or {})
     if findings:
-        whole.checked = builder.checked(findings)
+        whole.checked = builder.place_findings(findings)
     made: RunReport = redaction.hide(whole)
     made.problems = [*warnings, *redaction.warnings()]
     return made
@@ -457,15 +457,15 @@ class _Builder:
         turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions
 
-    def checked(self, findings: Findings) -> CheckedRecord:
+    def place_findings(self, findings: Findings) -> CheckedRecord:
         """The findings, with their steps."""
         return CheckedRecord(
-            [self._found(finding) for finding in findings.impossible],
-            [self._found(finding) for finding in findings.otherwise],
+            [self._place_finding(finding) for finding in findings.impossible],
+            [self._place_finding(finding) for finding in findings.otherwise],
             findings.steps,
         )
 
-    def _found(self, finding: Finding) -> PlacedFinding:
+    def _place_finding(self, finding: Finding) -> PlacedFinding:
         step = self._step_of[finding.place] or None
         return PlacedFinding(finding.where, step, finding.text)
 

@@ -158,7 +158,7 @@ def stopped_calls_are_followed_by_a_request(before: Before, message: Message) ->
     if before.last is None or not _is_stopped(before.last):
         return
     if not is_request(message) and not _is_stopped(message):
-        yield "a call before it was given up for a new request, and there is none"
+        yield "an earlier call was dropped for a new request, and there is no such request"
 
 
 def _is_stopped(message: Message) -> bool:
@@ -173,7 +173,7 @@ def an_end_is_an_end(before: Before, message: Message) -> Complaints:
     goes_on = ended.exit == "truncated" and message == GO_ON
     is_left_open = isinstance(message, ToolResult) and before.turn.started is not None
     if not goes_on and not is_left_open and not _is_stopped(message):
-        yield "the turn had ended, and nobody has begun another"
+        yield "the turn had ended, and no other had begun"
 
 
 def a_pause_waits(before: Before, message: Message) -> Complaints:
@@ -188,7 +188,7 @@ def a_pause_waits(before: Before, message: Message) -> Complaints:
         return
     if isinstance(message, ToolResult) and message.in_doubt:
         return
-    yield "the run waited for a person, and nobody has decided"
+    yield "the run was waiting for a person, and no one decided"
 
 
 # Calls.
@@ -199,7 +199,7 @@ def a_guarded_call_has_a_thought(before: Before, message: Message) -> Complaints
     if call is None or call.name not in before.guarded:
         return
     if not before.turn.thought_behind(call, before.guarded):
-        yield f"{call.name} ran without a thought behind it"
+        yield f"{call.name} ran without a thought"
 
 
 def a_no_is_a_no(before: Before, message: Message) -> Complaints:
@@ -214,11 +214,11 @@ def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
     if call is None or before.turn.verdict is not None:
         return
     if before.guard(call, "needs_approval") == "always":
-        yield f"{call.name} ran, and nobody had said yes"
+        yield f"{call.name} ran without a person's yes"
     elif call.recovered and before.tools is not None and not before.guard(call, "read_only"):
-        yield f"{call.name} ran from a text, and nobody had said yes"
+        yield f"{call.name} ran from a text without a person's yes"
     elif isinstance(message, Started) and _is_repeated(before, call, message):
-        yield f"{call.name} was repeated although it may have happened, and nobody had said yes"
+        yield f"{call.name} may have happened, and was repeated without a person's yes"
 
 
 def _is_repeated(before: Before, call: ToolCall, start: Started) -> bool:
@@ -250,7 +250,7 @@ def a_tool_exists(before: Before, message: Message) -> Complaints:
     if before.tools is not None and call.name not in before.tools:
         yield f"there is no tool {call.name!r}"
     elif isinstance(as_run(call, message.arguments).arguments, str):  # type: ignore[union-attr]
-        yield f"the arguments of {call.name} are no JSON object"
+        yield f"the arguments of {call.name} aren't a JSON object"
 
 
 def what_ran_is_what_was_decided(before: Before, message: Message) -> Complaints:
@@ -295,7 +295,7 @@ def a_refusal_is_an_error(before: Before, message: Message) -> Complaints:
     if not isinstance(message, ToolResult):
         return
     if message.refused and not message.is_error:
-        yield "the call was refused, and its result is no error"
+        yield "the call was refused, but its result isn't an error"
     if message.in_doubt and not before.turn.started:
         yield "it may have happened, and it was never started"
     was_started = before.turn.started is not None
@@ -317,7 +317,7 @@ def a_refusal_has_its_reason(before: Before, message: Message) -> Complaints:
                 yield "it was refused for lack of a thought, and there is one"
         case "person":
             if verdict is None or (verdict.decision == "yes" and not verdict.edited):
-                yield "it was refused by a person, and nobody had said no"
+                yield "it was refused by a person, but no one had said no"
         case "text" if not call.recovered:
             yield "it was refused because it was written as text, and it was not"
         case "repeat":

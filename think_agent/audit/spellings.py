@@ -77,7 +77,7 @@ class Spelled:
                 begin = at + 1
         return "".join(part for part, _ in characters), [place for _, place in characters]
 
-    def undone(self) -> "Spelled | None":
+    def undo_layer(self) -> "Spelled | None":
         """The reading with one more layer undone; None if there is nothing to undo."""
         found = [(match, _read_escape(match)) for match in ESCAPE.finditer(self.text)]
         found = [(match, meant) for match, meant in found if meant != match[0]]
@@ -111,7 +111,7 @@ def readings(text: str) -> list[Spelled]:
     """The readings of a text: unchanged, then with one more layer of escapes undone each time."""
     found = [Spelled(text)]
     while len(found) < MOST_LAYERS:
-        further = found[-1].undone()
+        further = found[-1].undo_layer()
         if further is None:
             break
         found.append(further)

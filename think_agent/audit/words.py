@@ -66,7 +66,7 @@ HOW = {  # why a thought was written
     "carried": "carried by the call",
     "gated": "gated",
     "volunteered": "volunteered",
-    "none": "behind none",
+    "none": "without a thought",
 }
 STATUS = {  # what happened to a call
     "done": "✓ done",
@@ -80,8 +80,8 @@ STATUS = {  # what happened to a call
     "waits": "… waits",
 }
 REFUSED = {  # why a call was refused, by its code
-    "gate": "no thought stood behind it",
-    "invalid": "there is no such tool, or the arguments do not fit it",
+    "gate": "no thought justified it",
+    "invalid": "there is no such tool, or its arguments are invalid",
     "text": "it was written as text",
     "repeat": "the same call had just succeeded in this reply",
     "limit": "a limit was reached",
@@ -91,7 +91,7 @@ REFUSED = {  # why a call was refused, by its code
 }
 ASKED = {  # what a tool choice without a name means for the model
     "auto": "free to choose",
-    "required": "told to call a tool",
+    "required": "asked to call a tool",
     "none": "asked for closing words, without tools",
 }
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
@@ -105,7 +105,7 @@ def refusal(code: str) -> str:
 def say_choice(choice: ToolChoice) -> str:
     """A tool choice, to follow "the model was …"."""
     if isinstance(choice, Force):
-        return f"told to call {choice.name}"
+        return f"asked to call {choice.name}"
     return ASKED.get(choice, choice)
 
 
@@ -271,7 +271,7 @@ def cause(reply: Assistant | None) -> str:
 
 
 def figures(exit: str | None, turn: Turn) -> str:
-    """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
+    """The last line of a run: `✓ done · 3 actions, each after a thought · 6 model calls · …`."""
     return join_facts(
         say_end(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds)
     )

@@ -62,7 +62,7 @@ def hides(what: Sequence[str]) -> str:
     """The problem with a template that hides these; empty if it hides nothing."""
     if not what:
         return ""
-    return f"its server's template hides {', '.join(what)} behind a tool result"
+    return f"its server's template hides {', '.join(what)} after a tool result"
 
 
 class Auto(Dialect):

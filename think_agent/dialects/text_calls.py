@@ -10,8 +10,7 @@ Rule 1: a call names a declared tool, and its arguments are an object.
 Rule 2: calls end the reply: after the first one there are only calls and markup, and all of them
         can be read. Otherwise none counts as a call, and a notice mentions the text that looks like
         one.
-Rule 3: whether such a call runs is decided elsewhere, since a text may only quote it
-        (`policies/text.py`).
+Rule 3: whether such a call runs is decided in `policies/text.py`.
 
 The README of this folder lists what's accepted.
 """

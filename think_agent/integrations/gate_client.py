@@ -226,7 +226,7 @@ def _question_text(question: AskHuman) -> str:
     assert question.call
     lines = []
     if question.thought:
-        lines.append(f"The thought behind it: {_join_lines(question.thought)}")
+        lines.append(f"Its thought: {_join_lines(question.thought)}")
     for name, value in (question.received or {}).items():
         lines.append(f"{_join_lines(name)}: {_join_lines(json_text(value))}")
     if question.remark:

@@ -10,10 +10,10 @@ Rule 3: a call without a result may have happened, whether the server died, retu
 Rule 4: one task opens, keeps and closes a session, on the event loop of `waiting.py`. So sync and
         async runs can share it, even at the same time.
 Rule 5: the model sees the tools as they were when the server was opened. A later change is a
-        warning. A schema's keys always have the same order, because prompt caches need that.
+        warning. A schema's keys keep their order, for prompt caches.
 
-Limitations: tools only; no resources, prompts, sampling or elicitation. Results mention images and
-sounds but don't contain them. A tool's description can tell the model anything.
+Limitations: tools only. Results mention images and sounds but don't contain them. A tool's
+description can tell the model anything.
 """
 
 import asyncio

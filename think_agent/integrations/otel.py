@@ -11,8 +11,7 @@ Rule 4: names under `gen_ai.` are the conventions'; the kit's own are under `thi
 Rule 5: a run's span has the agent's name, if there is one: `Agent(name="refund desk")`.
 
 Limitations: a listener gets events after they happen, so a chat span can't be the parent of an HTTP
-client's span. The agent's name is known only after the first model call, so a run without one has
-no name (for example a resumed run that a person ends).
+client's span. The agent's name is known only after the first model call.
 Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
 """
 

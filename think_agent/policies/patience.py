@@ -88,7 +88,7 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
             return step
         if turn.says_done and not is_free(step):  # it has already said that it's finished
             return step
-        lines = [f"{misses.in_a_row} replies in a row brought nothing."]
+        lines = [f"{misses.in_a_row} unproductive replies in a row."]
         if turn.actions:
             lines.append(report_actions(turn))
         if misses.code in HELP:

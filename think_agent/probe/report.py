@@ -129,7 +129,7 @@ def recommend(rows: Sequence[Row]) -> Advice:
             return Advice("first", "json", "no tool calls, but a schema can force a thought")
         return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
     if results["behind"] == "no":
-        return Advice("first", "json", "behind a tool result the model cannot see its tools")
+        return Advice("first", "json", "after a tool result the model can't see its tools")
     if results["named"] == "yes":
         return Advice("first", "native", "tool calls work, and so does a forced thought")
     return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
@@ -138,7 +138,7 @@ def recommend(rows: Sequence[Row]) -> Advice:
 def _find(feature: "Feature", seen: Sight) -> Finding:
     """The finding about a feature, from the reply to its question or from the lack of one."""
     if feature.question not in seen:
-        return "no", "not sent: it is known not to be taken"
+        return "no", "not sent: it is known not to be supported"
     asked = seen[feature.question]
     if asked.error:
         return "error", asked.error
@@ -269,5 +269,5 @@ FEATURES = (
     Feature("usage", "usage reported", "plain", _judge_usage),
     Feature("empty", "empty content in history", "empty", _judge_answer),
     Feature("long", "start of a long message seen", "long", _judge_memory),
-    Feature("behind", "tools shown behind a result", PROMPT, _judge_template),
+    Feature("behind", "tools shown after a result", PROMPT, _judge_template),
 )

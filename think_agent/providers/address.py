@@ -46,7 +46,7 @@ def check_url(url: str, provider: str, source: str = "base_url") -> str:
     HTTP library would raise a different error. `source`: where the address was set.
     """
     if mask_address(url) == NOT_SHOWN:
-        raise ConnectionFailed(f"{provider}: the address is no URL; check {source}")
+        raise ConnectionFailed(f"{provider}: the address isn't a URL; check {source}")
     if "://" in url:
         return url
     return f"http://{url}"

@@ -9,11 +9,10 @@ Rule 3: if a stream breaks, fails or times out, it becomes an unfinished reply i
         been shown, and otherwise an error. Once the whole reply has arrived, a timeout does no harm
         (Gemini doesn't mark the end). An unreadable call makes a malformed reply, so the model can
         try again.
-Rule 4: an unknown exception is the server's fault only after a response has arrived. Before that
-        it's a bug.
+Rule 4: after a response has arrived, any exception is the server's fault. Before, it's a bug.
 Rule 5: our errors never have the SDK's error as their cause, because it may contain a key.
-Rule 6: if a server doesn't count tokens, they're estimated. Tokens of failed tries are added to the
-        next reply. Otherwise limits wouldn't hold.
+Rule 6: uncounted tokens are estimated, and failed tries' tokens are added to the next reply.
+        Otherwise limits wouldn't hold.
 """
 
 import asyncio

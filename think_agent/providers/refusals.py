@@ -75,7 +75,7 @@ FIELDS = {
     "response_format": Field(
         ("response_format", "format", "responseJsonSchema"),
         rf"^(?!.*({TOOL_SCHEMA})).*({FORM_NAMES})",
-        "the form is asked for in words, and the kit checks it",
+        "the prompt asks for the form, and the kit checks it",
         NO_FORM,
     ),
     "stream_options": Field(

@@ -76,7 +76,7 @@ class ScriptedModel(Model):
     def _next(self, request: Request) -> Reply:
         if not self._replies:
             last = shorten(str(request.messages[-1]))
-            raise ModelError(f"the script is over, and has no reply to {last}")
+            raise ModelError(f"the script has ended; it has no reply to {last}")
         return self._replies.popleft()
 
 
@@ -92,5 +92,5 @@ def read_reply(reply: Reply) -> Assistant:
         case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
             return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
     raise TypeError(
-        f"{show_value(reply)} is no reply: use a text, a call, a tuple of calls, or an Assistant"
+        f"{show_value(reply)} isn't a reply: use a text, a call, a tuple of calls, or an Assistant"
     )
