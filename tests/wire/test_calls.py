@@ -395,7 +395,7 @@ NAMELESS_STREAMED = [chunk({**NAMELESS, "index": 0}), chunk(finish="tool_calls")
 def test_a_call_without_a_name_makes_a_reply_unusable(way, answer):
     reply = reply_to("openai-chat", way, answer)
     assert reply.stop_reason == "malformed"
-    assert "without the name of its tool" in reply.mistake
+    assert "without its tool's name" in reply.mistake
 
 
 def test_a_thought_waits_for_the_name_of_its_tool_and_is_shown_then():

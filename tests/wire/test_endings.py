@@ -353,4 +353,4 @@ def test_a_call_without_a_name_makes_a_reply_malformed(wire, name):
         reply = reply_of(wire, nameless)
         assert reply.stop_reason == "malformed"
         assert not reply.is_usable
-        assert "without the name" in reply.mistake
+        assert "without its tool's name" in reply.mistake
