@@ -1,18 +1,17 @@
-"""Silence is not a signal: the same model ends too early where silence means "done".
+"""Silence is not a signal: the same model stops too early if silence means "done".
 
 Since lesson 01: the loop is the kit's, `Agent`. What was one file there is a line here.
 
-Rule 1: some models say what they will do next, but call no tool. A loop that reads silence as the
-        end takes that text for the answer.
-Rule 2: with a typed exit signal, every reply can be required to call a tool, because the signal is
-        a way out. So the model cannot fall silent by mistake.
+Rule 1: Some models announce their next step and call no tool. A loop that takes silence as the end
+        returns that text as the answer.
+Rule 2: With a typed exit signal, every reply can be required to call a tool, because the signal is
+        the way out. So the model can't fall silent by mistake.
 
-Limitations: the first way is no straw man. The think tool was first published like that, and most
-loops end like that. Where a server ignores `required` (Ollama: a schema forces a thought there, but
-not "some tool"), the second way may fall silent, too. Then `exit` shows the difference.
+Limitations: Ollama ignores `required`. (A schema can force a thought there, but not "some tool".)
+So the second way may fall silent, too. Then `exit` shows the difference.
 """
 
-from demos.common import call, follows, play, promising
+from demos.common import call, follow_steps, play, promise_and_stop
 from think_agent import THINK, THINK_MINIMAL, Agent, Model, tool
 
 ORDERS = {"ORD-001": "Laptop Stand, 13 days old", "ORD-002": "Keyboard, 44 days old"}
@@ -25,11 +24,12 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: {ORDERS[order_id]}."
 
 
-diligent = follows(
+diligent = follow_steps(
     ("Two orders: begin with ORD-001.", call("lookup_order", order_id="ORD-001")),
     ("ORD-002 is still open.", call("lookup_order", order_id="ORD-002")),
 )
-stand_in = promising(diligent)  # after the first result it announces the next step, and stops
+# After the first result it announces the next step, and stops.
+stand_in = promise_and_stop(diligent)
 
 
 def lesson(model: Model) -> None:
@@ -44,7 +44,7 @@ def lesson(model: Model) -> None:
         print(f"\n{name}: exit {outcome.exit}, orders looked up: {len(outcome.actions)}")
         print(f"  answer: {outcome.answer}")
     print(
-        "\nremember: a promise to go on looks like an answer; "
+        "\nremember: a promise to continue looks like an answer; "
         'should_continue "false" cannot be mistaken.'
     )
 

@@ -1,15 +1,14 @@
-"""Both ways out, and why the loop took each step on the way.
+"""Both ways out, and why the loop took each step.
 
-Since lesson 02: both ways out in one agent, and the reason of each step is asked for.
+Since lesson 02: both ways out in one agent, and the reason for each step.
 
-Rule 1: the signal: a thought says should_continue "false"; then comes one last call without tools.
-Rule 2: silence: the reply calls no tool, and its text is the answer. Silence stays as a fallback,
-        because small talk needs no thought.
-Rule 3: planning is pure, so a finished run can be explained: `explain(agent, transcript)` plans
-        every step again. It says what `next_step` planned, and how each policy changed it.
+Rule 1: Signal: a thought says should_continue "false". Then comes one last call without tools.
+Rule 2: Silence: the reply calls no tool, and its text is the answer. Small talk needs no thought.
+Rule 3: Planning is pure, so a finished run can be explained. `explain(agent, transcript)` plans
+        every step again. It shows what `next_step` planned and how each policy changed it.
 """
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Assistant, Force, Model, Request, Turn, tool
 from think_agent.audit import explain
 from think_agent.cli.why import explain_steps
@@ -25,8 +24,9 @@ def stand_in(request: Request) -> Assistant:
     """Looks up what is asked for, and answers thanks with a word."""
     asked = Turn.of(request.messages).request
     if asked and "ORD-" in asked.text:
-        return follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))(request)
-    if request.tool_choice == Force("think"):  # no should_continue: with "true" it would be asked
+        script = follow_steps(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+        return script(request)
+    if request.tool_choice == Force("think"):  # without a signal: after "true", it would be asked
         return Assistant(tool_calls=(call("think", thought="Small talk: nothing to look up."),))
     return Assistant(text="You are welcome!")
 

@@ -2,16 +2,16 @@
 
 Since lesson 03: one conversation, two models.
 
-Rule 1: a model is a name: `connect("ollama")`, `connect("anthropic:claude-haiku-5-5")`. Agent,
+Rule 1: A model is a name: `connect("ollama")`, `connect("anthropic:claude-haiku-5-5")`. Agent,
         tools and instructions stay as they are.
-Rule 2: the transcript belongs to no provider, so another model can go on with it. Text, calls and
-        results are sent to the new model; signatures are not.
-Rule 3: what a provider needs (roles, ids, how to force, how to forbid tools) is in its adapter.
+Rule 2: The transcript belongs to no provider, so another model can continue it. It gets the text,
+        the calls and the results, but not the signatures.
+Rule 3: What a provider needs (roles, ids, how to force, how to forbid tools) is in its adapter.
 
-A scripted model always answers the first question; the model of --provider answers the second.
+A scripted model always answers the first question. The model of --provider answers the second.
 """
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Assistant, Model, Request, ScriptedModel, Turn, User, tool
 
 ITEMS = {"ORD-001": "Laptop Stand", "ORD-002": "Keyboard"}
@@ -29,22 +29,23 @@ def stand_in(request: Request) -> Assistant:
     number = "ORD-002"
     if asked and "ORD-001" in asked.text:
         number = "ORD-001"
-    return follows(("Look it up first.", call("lookup_order", order_id=number)))(request)
+    script = follow_steps(("Look it up first.", call("lookup_order", order_id=number)))
+    return script(request)
 
 
 def lesson(model: Model) -> None:
     """Swap the provider."""
     first = Agent(ScriptedModel(stand_in, name="scripted", model="stand-in"), [lookup_order])
     second = Agent(model, [lookup_order])
-    begun = first.run("What is ORD-001?")
-    outcome = second.run("And ORD-002?", transcript=begun.transcript)
+    earlier = first.run("What is ORD-001?")
+    outcome = second.run("And ORD-002?", transcript=earlier.transcript)
     for message in outcome.transcript:
         match message:
             case User(text=text):
                 print(f"\nuser: {text}")
             case Assistant(provider=provider, model=name, tool_calls=calls, text=text):
-                said = ", ".join(call.name for call in calls) or text
-                print(f"  {provider}:{name}: {said}")
+                names = [call.name for call in calls]
+                print(f"  {provider}:{name}: {', '.join(names) if names else text}")
     print(
         "\nremember: one list of messages, two models; "
         "try --provider ollama, anthropic, openai or gemini."

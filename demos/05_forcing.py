@@ -1,21 +1,20 @@
-"""Forcing a thought: when it is asked for, and the trap of forcing the same tool always.
+"""Forcing a thought: when it's asked for, and the trap of always forcing the same tool.
 
-Since lesson 04: how the provider is made to obey, call by call.
+Since lesson 04: how to make the provider obey, call by call.
 
-Rule 1: `force` is a policy that decides for each model call, from the transcript. `"first"` forces
-        a thought after a person's message; `"always"` also forces one after every action.
-Rule 2: the trap: a tool choice that is set *once* forces `think` on every call. The model can never
+Rule 1: `force` is a policy that decides for each model call. `"first"` forces a thought after a
+        person's message, `"always"` also after every action.
+Rule 2: The trap: a tool choice that is set *once* forces `think` on every call. The model can't
         act, so it never finishes. Only a limit ends that run.
-Rule 3: on Ollama, which has no tool choice, a schema forces the thought: the tools stay, and the
-        reply can only be the arguments of `think`; the last reply can only be a text.
 
-The left column shows the tool choice of each model call: `auto` leaves it free, `required` asks for
-some tool, `force think` for that one, and with `none` it may call none.
+The left column is the tool choice of a model call: `auto` (free), `required` (some tool), `force
+think`, or `none` (no tool).
 
-Limitations: some servers ignore a tool choice and a schema. The gate (`think_first`) works on all.
+Limitations: Ollama has no tool choice; there a schema forces the thought. Some servers ignore both.
+The gate (`think_first`) works everywhere.
 """
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, CallModel, Force, Model, Outcome, Turn, tool
 from think_agent.loop import Step
 from think_agent.policies import Forcing
@@ -39,15 +38,15 @@ def show(name: str, outcome: Outcome) -> None:
     for reply in outcome.turn.replies:
         choice = reply.tool_choice
         asked = f"force {choice.name}" if isinstance(choice, Force) else choice
-        did = ", ".join(call.name for call in reply.tool_calls) or "the answer"
-        print(f"  {asked:11} -> {did}")
+        names = [call.name for call in reply.tool_calls]
+        print(f"  {asked:11} -> {', '.join(names) if names else 'the answer'}")
 
 
-stand_in = follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+stand_in = follow_steps(("Look it up first.", call("lookup_order", order_id="ORD-001")))
 
 
 def lesson(model: Model) -> None:
-    """Forcing, and the trap of forcing always the same tool."""
+    """Forcing, and the trap of always forcing the same tool."""
     question = "What is ORD-001?"
     whens: tuple[Forcing, ...] = ("never", "first", "always")
     for when in whens:

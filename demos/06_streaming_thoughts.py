@@ -1,19 +1,18 @@
 """See it think: thoughts, calls and the answer as they arrive.
 
-Since lesson 05: `stream` in place of `run`; the run is the same.
+Since lesson 05: `stream` instead of `run`. The run is the same.
 
-Rule 1: `agent.stream` gives the events of a whole run: Deltas while a reply arrives, then each
-        message, and at the end the Outcome. There is no second loop for streaming.
-Rule 2: a Delta has a kind: `thought` is for developers and auditors, `answer` is for the user. A
+Rule 1: `agent.stream` yields the events of a whole run: Deltas while a reply arrives, then each
+        message, and at the end the Outcome. There's no second loop for streaming.
+Rule 2: A Delta has a kind: `thought` is for developers and auditors, `answer` is for the user. A
         thought is read from a call while its JSON is still incomplete.
-Rule 3: Deltas are only for display. The Assistant message at the end counts, and it is the same as
-        without streaming. If it calls a tool, its text was a remark, and no answer:
-        `think_agent.streaming.join_answer` joins the answer from the Deltas of a run.
+Rule 3: Deltas are only for display. The Assistant message counts, and it's the same as without
+        streaming. The text of a reply that calls a tool is a remark, not an answer.
 
-A bar marks the border between two pieces.
+A bar marks the border between two pieces. `think_agent.streaming.join_answer` joins an answer.
 """
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Delta, Model, Outcome, ToolResult, tool
 
 
@@ -23,7 +22,7 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: Laptop Stand, 13 days old."
 
 
-stand_in = follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+stand_in = follow_steps(("Look it up first.", call("lookup_order", order_id="ORD-001")))
 
 
 def lesson(model: Model) -> None:
@@ -42,10 +41,7 @@ def lesson(model: Model) -> None:
                 channel = ""
             case Outcome(answer=answer):
                 print(f"\n\n{pieces} pieces in all. The answer as one text: {answer}")
-    print(
-        "\nremember: the thought is on the screen before the call behind it has run; "
-        "in time to stop it."
-    )
+    print("\nremember: the thought is on the screen before its call has run; in time to stop it.")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,21 @@
 """No tool calling at all: the same agent on a model that can only write text.
 
-Since lesson 08: the model cannot call tools at all.
+Since lesson 08: the model can't call tools at all.
 
-Rule 1: a dialect wraps a model and is a model. It changes how tools are called, not the loop.
+Rule 1: A dialect wraps a model and is a model. It changes how tools are called, not the loop.
 Rule 2: `json`: each reply is one JSON object that follows a schema. If the server enforces the
         schema, forcing always works.
 Rule 3: `react`: Thought, Action, Action Input and Final Answer in plain text, for models without
-        tool calling and schemas. Forcing is only a request here; the gate works as always.
-Rule 4: plain text never runs a tool, so the form is strict: a plan is the whole reply, and an
-        Action ends it. If there is other text, no call that changes something is run.
+        tool calling and schemas. Forcing is only a request here, but the gate works as always.
+Rule 4: The form is strict: a plan is the whole reply, and an Action ends it. If there's other text,
+        no call that changes something runs.
 
-In json, a plan has a field for a thought beside the action. The scripted model has thought before,
-so it writes "As planned." there. --provider runs both dialects on a real model, whether it can call
-tools or not.
+In json, a plan has a field for the thought. The scripted model has already thought before it acts,
+so it writes "As planned." there.
 """
 
-from demos.common import call, follows, play
-from demos.refund.dialects import speaking
+from demos.common import call, follow_steps, play
+from demos.refund.dialects import speak_dialect
 from think_agent import Agent, Assistant, Model, Request, tool
 from think_agent.dialects.json_plan import json_plan
 from think_agent.dialects.react import react
@@ -34,16 +33,17 @@ def lookup_order(order_id: str) -> str:
 def stand_in(request: Request) -> Assistant:
     """Reads text and writes text, in the dialect of the request."""
     dialect = "json" if request.output_schema else "react"
-    return speaking(follows(STEP), dialect)(request)
+    script = speak_dialect(follow_steps(STEP), dialect)
+    return script(request)
 
 
 def show(reply: Assistant) -> None:
-    (own,) = reply.native.values()  # the message as the model wrote it
-    wrote = own.get("text", "(nothing: it was not asked again)")
+    [message] = reply.native.values()  # as the model wrote it
+    written = message.get("text", "(nothing: it was not asked again)")
+    indent = "\n" + " " * 20
+    print("  the model writes  " + written.replace("\n", indent))
     calls = [signature(call) for call in reply.tool_calls]
-    read = ", ".join(calls) if calls else "the answer"
-    print("  the model writes  " + wrote.replace("\n", "\n" + 20 * " "))
-    print("  the loop reads    " + read)
+    print("  the loop reads    " + (", ".join(calls) if calls else "the answer"))
 
 
 def lesson(model: Model) -> None:

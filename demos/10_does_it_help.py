@@ -1,16 +1,15 @@
-"""Does it help? The same model with and without a forced first thought, counted instead of felt.
+"""Does it help? The same model with and without a forced first thought, counted.
 
-Since lesson 09: many runs instead of one, and a count instead of a look.
+Since lesson 09: many runs instead of one, and a count instead of an impression.
 
-Rule 1: what counts is what was done. A case is right when the shop's rows are exactly those that
-        the case expects; the answers are not read.
-Rule 2: each share and each difference has an interval, because few cases prove little.
-Rule 3: the settings differ in one thing, here `force`. The comparison is named before the run.
-Rule 4: scripts that do not think are run, too. What they get right proves nothing.
+Rule 1: What counts is what was done. A case is right if the shop's rows are exactly those that the
+        case expects. The answers aren't read.
+Rule 2: Each share and each difference has an interval, because few cases prove little.
+Rule 3: The settings differ in one thing, here `force`. The comparison is chosen before the run.
+Rule 4: Scripts that don't think are run, too. What they get right proves nothing.
 
-Limitations: the scripted model is *made* to profit from a plan (with one it is careful, without one
-it is hasty), so its results say nothing about any model. With --provider they do; that takes about
-150 model calls. `think-agent eval demos/refund/cases.jsonl` does more: settings, trials, all cases.
+Limitations: the scripted model is *made* to profit from a plan, so its results say nothing about a
+real model. With --provider they do, at about 150 model calls. `think-agent eval` does more.
 """
 
 import asyncio
@@ -29,21 +28,28 @@ from think_agent.policies import Forcing
 CASES = INSTRUCTIONS.parent / "cases.jsonl"
 FORCES: tuple[Forcing, ...] = ("never", "first")
 SUITE = load_suite("demos.refund.suite", CASES)
-SOME = [case for case in read_cases(CASES, SUITE) if not case.easy][::3]  # a few of each hard kind
+HARD = [case for case in read_cases(CASES, SUITE) if not case.easy]
+SOME = HARD[::3]  # a few of each kind
 
 
 def stand_in(request: Request) -> Assistant:
-    """Careful when its first reply to the customer was a thought, hasty otherwise."""
+    """Careful if its first reply to the customer is a thought, else hasty."""
     replies = Turn.of(request.messages).replies
-    plans = request.tool_choice == Force("think")
+    has_plan = request.tool_choice == Force("think")
     if replies:
-        plans = replies[0].tool_calls[0].name == "think"
-    return careful(request) if plans else hasty(request)
+        has_plan = replies[0].tool_calls[0].name == "think"
+    if has_plan:
+        return careful(request)
+    return hasty(request)
 
 
 def score(setting: Setting, model: Model) -> Score:
     """All cases under one setting."""
-    return Score([asyncio.run(attempt(Job(setting, case, 1), model, SUITE)) for case in SOME])
+    trials = []
+    for case in SOME:
+        job = Job(setting, case, 1)
+        trials.append(asyncio.run(attempt(job, model, SUITE)))
+    return Score(trials)
 
 
 def lesson(model: Model) -> None:

@@ -1,33 +1,31 @@
-"""Who may say that it is done: seven answers, on one model that promises to go on and stops.
+"""Who may say that it's done? Seven answers, on a model that promises the next step and stops.
 
-Since lesson 10: seven ways to end, on one task, in place of the kit's two. Each way is an Agent.
+Since lesson 10: seven ways to end, on one task. Each way is an Agent.
 
     silence            the loop: a reply without a call is the end, as in most loops
-    heartbeat          the loop, unless a call asks to go on (MemGPT)
-    edge               your code: a function of the state names the next node (LangGraph)
-    phase              the provider: it marks text before the end, so a promise is no answer
+    heartbeat          the loop, unless a call asks to continue (MemGPT)
+    edge               your code: a function of the state picks the next node (LangGraph)
+    phase              the provider: it marks text before the end, so a promise isn't an answer
     stop tool          the model, by a call that is the only way out
     task_completed     the model, in a field of every reply (Schema-Guided Reasoning)
-    should_continue    the model, with its thought; if it then falls silent too early, it is asked
+    should_continue    the model, with its thought; if it then stops too early, it's asked
 
-Rule 1: for the first two, silence is the end, and they lose the second order.
-Rule 2: for the others, the end has to be stated. The price differs: code that knows this task, a
-        provider that marks phases, a required tool, a schema, or one question to a model that
-        contradicts itself.
-
-LangGraph's ready-made edge, `tools_condition`, is the first way again: no call, the end.
+Rule 1: In the first two, silence is the end, and they lose the second order. In the others, the end
+        has to be stated. (LangGraph's own edge, `tools_condition`, is like the first.)
 """
 
-from demos.common import Phased, call, follows, play, promising
-from demos.refund.dialects import speaking
+from demos.common import PhasedModel, call, follow_steps, play, promise_and_stop
+from demos.refund.dialects import speak_dialect
 from think_agent import Agent, Assistant, CallModel, Done, Model, Request, Step, Turn, tool
 from think_agent.dialects.json_plan import json_plan
+
+AGES = {"ORD-001": 13, "ORD-002": 44}
 
 
 @tool(read_only=True)
 def lookup_order(order_id: str, request_heartbeat: bool = False) -> str:
     """Look up an order by its number. `request_heartbeat`: more is to be done after it."""
-    return f"{order_id} is {13 if order_id == 'ORD-001' else 44} days old."
+    return f"{order_id} is {AGES[order_id]} days old."
 
 
 @tool
@@ -37,7 +35,7 @@ def finish(answer: str) -> str:
 
 
 def heartbeat(step: Step, turn: Turn) -> Step:
-    """A call that does not ask to go on is the last one."""
+    """A call that doesn't ask to continue is the last one."""
     if turn.actions and "request_heartbeat" not in turn.actions[-1].call.arguments:
         return Done("silence", turn.actions[-1].result.content)
     return step
@@ -47,7 +45,9 @@ def should_continue(turn: Turn) -> str:
     """The node after the model: a conditional edge. This one knows that there are two orders."""
     if turn.pending:
         return "tools"
-    return "model" if len(turn.actions) < 2 else "end"
+    if len(turn.actions) < 2:
+        return "model"
+    return "end"
 
 
 def edge(step: Step, turn: Turn) -> Step:
@@ -67,28 +67,31 @@ def stop_tool(step: Step, turn: Turn) -> Step:
 
 
 def stand_in(request: Request) -> Assistant:
-    """Looks one order up, promises the other and stops; in JSON it has to fill in the field."""
-    steps = [("One by one.", call("lookup_order", order_id=f"ORD-00{n}")) for n in (1, 2)]
+    """Looks one order up, promises the other and stops. In JSON it has to fill in the field."""
+    steps = [("One by one.", call("lookup_order", order_id=order)) for order in AGES]
     if finish.name in [tool.name for tool in request.tools]:
         steps.append(("Both are known.", call("finish", answer="They are 13 and 44 days old.")))
-    return promising(speaking(follows(*steps), "json"))(request)
+    script = speak_dialect(follow_steps(*steps), "json")
+    return promise_and_stop(script)(request)
 
 
 def lesson(model: Model) -> None:
     """Who may say that it is done."""
-    for name, agent in {
+    agents = {
         "silence": Agent(model, [lookup_order], silence="accept"),
         "heartbeat": Agent(model, [lookup_order], policies=[heartbeat]),
         "edge": Agent(model, [lookup_order], silence="accept", policies=[edge]),
-        "phase": Agent(Phased(model), [lookup_order]),
+        "phase": Agent(PhasedModel(model), [lookup_order]),
         "stop tool": Agent(model, [lookup_order, finish], policies=[stop_tool]),
         "task_completed": Agent(json_plan(model), [lookup_order]),
         "should_continue": Agent(model, [lookup_order]),
-    }.items():
+    }
+    for name, agent in agents.items():
         outcome = agent.run("How old are ORD-001 and ORD-002? Look up one at a time.")
-        looked = sum(action.call.name == "lookup_order" for action in outcome.actions)
-        print(f"{name:16}{looked} of 2 orders, exit {outcome.exit + ':':9}{outcome.answer}")
-    print("\nremember: where the end is said, a promise is not mistaken for it.")
+        look_ups = [action for action in outcome.actions if action.call.name == "lookup_order"]
+        end = f"exit {outcome.exit}:"
+        print(f"{name:16}{len(look_ups)} of 2 orders, {end:14}{outcome.answer}")
+    print("\nremember: where the end has to be stated, a promise isn't mistaken for it.")
 
 
 if __name__ == "__main__":

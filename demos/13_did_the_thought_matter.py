@@ -1,21 +1,21 @@
-"""Did the thought matter? Ask again with the thought kept, dropped, or taken from another run.
+"""Did the thought matter? Ask again with the thought kept, dropped, or from another run.
 
-Since lesson 12: a thought is not taken at its word any more; it is changed, to see what follows.
+Since lesson 12: the thought is changed, to see what depends on it.
 
-Rule 1: a thought is a claim, not a cause. To see whether an action depends on it, change the
+Rule 1: A thought is a claim, not a cause. To see whether an action depends on it, change the
         thought and nothing else (`asking_again.py`).
-Rule 2: a model that samples sometimes changes its mind by itself. How often it does so with its own
+Rule 2: A model that samples sometimes changes its mind by itself. How often it does so with its own
         thought is the baseline for the other two ways. The scripted models do it 1 time in 20.
 
-Limitations: several answers to one question are not several questions. An effect may exist although
-this does not show it. If a provider signs what its model wrote, no thought can be changed.
+Limitations: several answers to one question aren't several questions. There may be an effect even
+if this doesn't show it. If a provider signs what its model wrote, no thought can be changed.
 """
 
 import random
 from functools import partial
 
 from demos.asking_again import TIMES, examine
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Assistant, Model, Request, ScriptedModel, Turn, tool
 
 RULES = "Approve refunds within 30 days of purchase, deny later ones. Call decide, then answer."
@@ -34,17 +34,19 @@ def decide(order_id: str, decision: str, reason: str = "") -> str:
 
 
 def stand_in(request: Request, *, faithful: bool = True) -> Assistant:
-    """Decides by its thought; if it is not `faithful`, by what the customer said."""
+    """Decides by its thought or, if it isn't `faithful`, by what the customer said."""
     turn = Turn.of(request.messages)
-    basis = customer = turn.request.text if turn.request else ""
+    customer = turn.request.text if turn.request else ""
+    basis = customer
     if faithful:
-        basis = "".join(thought.text for thought in turn.thoughts[:1])
+        basis = turn.thoughts[0].text if turn.thoughts else ""
     decision = CASES.get(basis, PASS_ON)
     if chance.random() < 0.05:
         decision = PASS_ON
-    if list(request.tools) == [decide]:  # asked again: it cannot think any more
+    if list(request.tools) == [decide]:  # it's asked again, and can't think now
         return Assistant(tool_calls=(decision,))
-    return follows((customer, decision))(request)
+    script = follow_steps((customer, decision))
+    return script(request)
 
 
 def lesson(model: Model) -> None:

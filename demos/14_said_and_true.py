@@ -1,20 +1,20 @@
-"""Said and true: one task, four ways to decide that it is done, on a model that boasts.
+"""Said and true: one task, four ways to decide that it's done, on a model that boasts.
 
     silence           no tool was called: the model's word
     the flag          should_continue "false": its word, too, but stated on purpose
     a second opinion  a model reads the request and the actions (`second_opinion.py`)
     the books         a function looks into the books, where every refund has to be
 
-Since lesson 13: not the thought is checked, but the work. A flag is not set by mistake, but it can
-still be false.
+Since lesson 13: the work is checked, not the thought. A flag isn't set by mistake, but it can still
+be false.
 
-Rule 1: a check is a function of the turn. It says what is missing, or None. All checks have to
-        agree, so a second opinion can add a doubt but cannot remove one.
-Rule 2: the model is told what is missing. If it neither does it nor says why not: "unmet".
+Rule 1: A check is a function of the turn. It returns what is missing, or None. All checks have to
+        agree, so a second opinion can add a doubt but can't remove one.
+Rule 2: The model reads what is missing. If it does nothing about it, the exit is "unmet".
 """
 
 from demos.common import call, play
-from demos.second_opinion import JUDGE, opinion_of
+from demos.second_opinion import JUDGE, make_opinion_check
 from think_agent import Agent, Assistant, Force, Model, Request, ToolResult, Turn, User, tool
 from think_agent.testing import think
 
@@ -32,11 +32,13 @@ def refund(order_id: str) -> str:
 def in_the_books(turn: Turn) -> str | None:
     """Looks into the books."""
     missing = [order for order in ORDERS if order not in books]
-    return f"{', '.join(missing)}: not in the books" if missing else None
+    if missing:
+        return f"{', '.join(missing)}: not in the books"
+    return None
 
 
 def stand_in(request: Request) -> Assistant:
-    """Does one refund for each message of a user, and says that it did all. It believes itself."""
+    """Makes one refund per message of a user, claims to have made all, and agrees with itself."""
     if JUDGE in request.system:
         return Assistant('{"answer": true}')
     if request.tool_choice == Force("think"):
@@ -46,18 +48,19 @@ def stand_in(request: Request) -> Assistant:
     if request.tool_choice == "auto" and done < min(times_asked, len(ORDERS)):
         return Assistant(tool_calls=(call("refund", order_id=ORDERS[done]),))
     if request.tool_choice == "auto" and "think" in [tool.name for tool in request.tools]:
-        return Assistant(tool_calls=(think("I will say that all is done.", False),))
+        return Assistant(tool_calls=(think("I will say that all is done.", should_continue=False),))
     return Assistant("All done: both orders are refunded.")
 
 
 def lesson(model: Model) -> None:
     """Said and true."""
-    for name, agent in {
+    agents = {
         "silence": Agent(model, [refund], think=None),
         "the flag": Agent(model, [refund]),
-        "a second opinion": Agent(model, [refund], done_when=[opinion_of(model)]),
-        "the books": Agent(model, [refund], done_when=[opinion_of(model), in_the_books]),
-    }.items():
+        "a second opinion": Agent(model, [refund], done_when=[make_opinion_check(model)]),
+        "the books": Agent(model, [refund], done_when=[make_opinion_check(model), in_the_books]),
+    }
+    for name, agent in agents.items():
         books.clear()
         outcome = agent.run("Refund ORD-001 and ORD-003, please.")
         print(f"\n{name}: exit {outcome.exit}, {len(books)} of 2 refunds. {outcome.answer}")

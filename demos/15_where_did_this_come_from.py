@@ -1,19 +1,21 @@
-"""Where did this come from? Each claim of an answer names the result on which it stands.
+"""Where did this come from? Each claim of an answer names the result that supports it.
 
-Since lesson 14: not only whether the work was done, but what an answer stands on.
+Since lesson 14: not only the work is checked, but also what an answer is based on.
 
-Rule 1: with the type `Source` in `answer=`, each result has a number that the model sees, and a
+Rule 1: With the type `Source` in `answer=`, each result has a number that the model sees, and a
         claim names the number of its result.
-Rule 2: a source is right if that result was shown, and succeeded. A wrong one is told once; if it
-        is still wrong then, the exit is "invalid_answer".
+Rule 2: A source is right if that result was shown and succeeded. The model is told once about a
+        wrong one. If it's still wrong, the exit is "invalid_answer".
 
-Limitations: nobody reads the claim. A right number under a wrong claim passes, as the last run
+Limitations: the claim itself isn't read. A right number under a wrong claim passes, as the last run
 shows. But a person finds the result in one step: the audit page links each claim to it.
 """
 
+import json
+
 from pydantic import BaseModel
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Assistant, Model, NothingDone, Request, Source, User, tool
 
 
@@ -32,7 +34,7 @@ def look_up(what: str) -> str:
     return "A packet of tea is $4."
 
 
-work = follows(
+work = follow_steps(
     ("The price first.", call("look_up", what="price")),
     ("And how many are left.", call("look_up", what="stock")),
 )
@@ -45,22 +47,27 @@ CORRECTED = ("A packet is $4. How many are left, I cannot say.", "1")
 
 
 def stand_in(request: Request) -> Assistant:
-    """Does its work; then names a wrong result, and corrects that when it is told."""
+    """Does its work, names a wrong result, and corrects that when it's told."""
     if request.tool_choice != "none":
         return work(request)
-    said = [message.text for message in request.messages if isinstance(message, User)]
-    says, source = CORRECTED if len(said) > 1 else FIRST[said[0]]
-    return Assistant(f'{{"answer": [{{"says": "{says}", "source": "{source}"}}]}}')
+    texts = [message.text for message in request.messages if isinstance(message, User)]
+    says, source = FIRST[texts[0]]
+    if len(texts) > 1:
+        says, source = CORRECTED
+    return Assistant(json.dumps({"answer": [{"says": says, "source": source}]}))
 
 
 def lesson(model: Model) -> None:
     """Where did this come from?"""
     for question in FIRST:
         outcome = Agent(model, [look_up], answer=list[Claim]).run(question)
-        told = [m.text for m in outcome.transcript if isinstance(m, User) and m.kind == "answer"]
-        print(f"\n{question} (exit {outcome.exit})\n  told:", *told or ["nothing"])
-        for claim in outcome.data or []:
-            print(f"  {claim.says} [{claim.source}]")
+        print(f"\n{question} (exit {outcome.exit})")
+        messages = [message for message in outcome.transcript if isinstance(message, User)]
+        remarks = [message.text for message in messages if message.kind == "answer"]
+        print("  told:", "".join(remarks) if remarks else "nothing")
+        if outcome.data:
+            for claim in outcome.data:
+                print(f"  {claim.says} [{claim.source}]")
     print(
         "\nremember: a number that no result has is found; a claim that its result denies is not."
     )

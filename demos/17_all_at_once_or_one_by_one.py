@@ -1,19 +1,19 @@
-"""All at once, or one by one: what a plan cannot know that is made before the first action.
+"""All at once, or one by one: what a plan can't know if it's made before the first action.
 
-Since lesson 16: two loops around the same model, and only one of them asks again after an action.
+Since lesson 16: two loops around the same model. Only one of them asks again after an action.
 
-Rule 1: a batch loop asks for the whole plan, runs all of it, and reports. A later action cannot use
+Rule 1: A batch loop asks for the whole plan, runs all of it, and reports. A later action can't use
         an earlier result, and an error changes nothing in the plan.
-Rule 2: an iterative loop asks again after each action. That costs a model call for each, and the
-        next action is chosen by what is known then.
-Rule 3: several calls in one reply are a small batch. That is right for calls that do not need each
+Rule 2: An iterative loop asks again after each action. That costs a model call each time, and the
+        next action is based on what is known by then.
+Rule 3: Several calls in one reply are a small batch. That's right for calls that don't need each
         other, such as two look-ups.
 
 The batch loop is the kit's loop with one more policy: the turn ends with the first plan.
 """
 
-from demos.common import call, follows, play, results_of_the_turn
-from demos.refund.offline import calling
+from demos.common import call, follow_steps, list_results, play
+from demos.refund.offline import reply_with_calls
 from think_agent import Agent, Assistant, CallModel, Done, Model, Request, Step, Tool, Turn, tool
 from think_agent.tools import NoResult, signature
 
@@ -42,18 +42,20 @@ def batch(step: Step, turn: Turn) -> Step:
 
 
 def stand_in(request: Request) -> Assistant:
-    """Plans all, with a price that it has to guess; or takes one step after the other."""
+    """Plans all at once, with a guessed price, or takes one step after the other."""
     if request.system == ALL_AT_ONCE:
-        return calling(call("find_price", item="lamp"), call("multiply", number=20, by=3))
-    numbers = [int(r.content) for r in results_of_the_turn(request) if r.content.isdecimal()]
+        return reply_with_calls(call("find_price", item="lamp"), call("multiply", number=20, by=3))
+    contents = [result.content for result in list_results(request)]
+    numbers = [int(content) for content in contents if content.isdecimal()]
     if request.tool_choice == "none":
         return Assistant(f"Three lamps cost ${numbers[-1]}.")
     price = numbers[0] if numbers else 0
-    return follows(
+    script = follow_steps(
         ("The price first.", call("find_price", item="lamp")),
         ("It has another name here.", call("find_price", item="desk lamp")),
         (f"Three, at ${price} each.", call("multiply", number=price, by=3)),
-    )(request)
+    )
+    return script(request)
 
 
 def lesson(model: Model) -> None:

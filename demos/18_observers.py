@@ -1,18 +1,18 @@
 """Observers: the events of one run, in a list, on the console, and as OpenTelemetry spans.
 
-Since lesson 17: nothing in the loop is changed. The run is watched.
+Since lesson 17: nothing in the loop changes. The run is watched.
 
-Rule 1: an observer is a function of an event, for `run(…, on_event=…)` or, as here, for the items
-        of `stream`. Events come as they happen: pieces of a reply (Delta), notices, what a server
-        is doing meanwhile (Progress), each message as it is recorded, and at the end the Outcome.
-Rule 2: an observer only listens. A run with it is the same run, so several can watch it.
-Rule 3: spans have names, times and counts, and no content. The content is in the transcript.
+Rule 1: An observer is a function of an event, for `run(…, on_event=…)` or, as here, for the items
+        of `stream`: pieces of a reply (Delta), notices, what a server is doing (Progress), each
+        message as it's recorded, and at the end the Outcome.
+Rule 2: An observer only listens. A run with it is the same run, so several can watch it.
+Rule 3: Spans have names, times and counts, but no content. The content is in the transcript.
 
-The four events of a graph node are among them: the node begins with the message from the person,
-and ends with the Outcome; a reply names its tool calls, and a result its tool.
+A graph node has four events, and they're among these: it begins with the person's message and ends
+with the Outcome; a reply names its tool calls, and a result its tool.
 """
 
-from demos.common import call, follows, play, spans_in_memory
+from demos.common import call, follow_steps, play, record_spans
 from think_agent import Agent, Assistant, Delta, Event, Model, Outcome, ToolResult, User, tool
 
 
@@ -22,7 +22,7 @@ def lookup_order(order_id: str) -> str:
     return f"{order_id}: Laptop Stand, 13 days old."
 
 
-stand_in = follows(("Look it up first.", call("lookup_order", order_id="ORD-001")))
+stand_in = follow_steps(("Look it up first.", call("lookup_order", order_id="ORD-001")))
 
 
 def show(event: Event) -> None:
@@ -41,17 +41,17 @@ def show(event: Event) -> None:
 def lesson(model: Model) -> None:
     """Watch one run in three ways."""
     seen: list[Event] = []
-    spans, finished = spans_in_memory()  # `Spans()` of think_agent.integrations.otel
+    spans, finished = record_spans()  # `Spans()` of think_agent.integrations.otel
     with spans:
         print("\nconsole")
         for event in Agent(model, [lookup_order]).stream("What is ORD-001?"):
             for observe in (seen.append, show, spans):
                 observe(event)
 
-    whole = [type(event).__name__ for event in seen if not isinstance(event, Delta)]
-    print("\nlist\n ", " ".join(whole))
+    names = [type(event).__name__ for event in seen if not isinstance(event, Delta)]
+    print("\nlist\n ", " ".join(names))
     print("\nspans\n ", ", ".join(span.name for span in finished()))
-    print("\nremember: one run, three observers; none of them is known to the loop.")
+    print("\nremember: one run, three observers; the loop knows none of them.")
 
 
 if __name__ == "__main__":

@@ -3,18 +3,18 @@
 Since lesson 18: the tool is broken, and `on_tool_error` says who has to deal with it.
 
 Rule 1: `"tell_model"`, the default: the error is a result like any other. The model reads it and
-        may try another way; after `patience` failures in a row the run asks or gives up.
-Rule 2: `"fail_fast"`: the first error ends the turn, as `gave_up`, and says what was done.
+        may try another way. After `patience` failures in a row the run asks or gives up.
+Rule 2: `"fail_fast"`: the first error ends the turn as `gave_up`. The answer says what was done.
 Rule 3: `"raise"`: the exception is raised in your program, with `.transcript`. `resume` continues.
-Rule 4: whatever the policy is, the error is recorded first, as the result of its call.
+Rule 4: In each case, the error is first recorded as the result of its call.
 
-Limitations: mistakes of the model (a wrong argument, an unknown tool) and errors that a tool raises
-as NoResult or NothingDone are always for the model, so "raise" does not raise them.
+Limitations: mistakes of the model (a wrong argument, an unknown tool) and NoResult or NothingDone
+from a tool always go to the model, so "raise" doesn't raise them.
 """
 
 import logging
 
-from demos.common import call, follows, play
+from demos.common import call, follow_steps, play
 from think_agent import Agent, Model, Turn, tool
 from think_agent.tools import signature
 
@@ -27,7 +27,7 @@ def fetch_rate(source: str) -> float:
     return 1.08
 
 
-stand_in = follows(
+stand_in = follow_steps(
     ("The main source first.", call("fetch_rate", source="main")),
     ("It is down. The mirror has the rate, too.", call("fetch_rate", source="mirror")),
 )
@@ -43,7 +43,7 @@ def lesson(model: Model) -> None:
             outcome = agent.run("What is the rate today?")
         except ConnectionError as error:
             print(f"  raised here: {error}")
-            turn = Turn.of(vars(error)["transcript"])
+            turn = Turn.of(vars(error)["transcript"])  # the kit has added it
         else:
             print(f"  exit {outcome.exit}: {outcome.answer.splitlines()[0]}")
             turn = outcome.turn

@@ -1,10 +1,10 @@
 """For and against: what a person reads before saying yes.
 
-Since lesson 19: a person decides, as in lesson 07. The card shows what speaks against it, too.
+Since lesson 19: a person decides, as in lesson 07. The card also shows what speaks against it.
 
-Rule 1: a think tool of your own may have several texts. Together they are the thought, and a
+Rule 1: A think tool of your own may have several texts. Together they are the thought, and a
         guarded call needs each of those that are required.
-Rule 2: a thought on a card is a claim, not evidence. In a study, explanations made people accept
+Rule 2: A thought on a card is a claim, not evidence. In a study, explanations made people accept
         answers whether these were right or wrong. Only arguments for and against helped them to
         tell the two apart (arXiv 2605.10930, 2026-05, the abstract).
 """
@@ -31,12 +31,12 @@ ARGUE = replace(
 
 @tool(think_first=True, needs_approval=True)
 def refund(order_id: str, dollars: int) -> str:
-    """Pay a refund out, at once and for good."""
+    """Pay a refund, at once and for good."""
     return f"${dollars} paid for {order_id}."
 
 
 def stand_in(request: Request) -> Assistant:
-    """The scripted model weighs the refund, asks for it, and reports."""
+    """Weighs the refund, asks for it, and reports the result."""
     last = request.messages[-1]
     if isinstance(last, ToolResult) and last.name == "refund":
         return Assistant(last.content)

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Print a line for each lesson: its name, and the first sentence of its docstring."""
     rows = {"refund": "The refund desk, which all the others take apart."}
-    for path in sorted(HERE.glob("[0-9][0-9]_*.py")):
+    for path in sorted(HERE.glob("[0-9][0-9]*_*.py")):
         said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         rows[path.stem] = " ".join(said.split("\n\n")[0].split())
     rows["fleet"] = "The desk on several machines."

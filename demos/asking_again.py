@@ -1,6 +1,6 @@
-"""Asks a model again, with another thought behind its action. Lesson 13 reads what comes of it.
+"""Asks a model again, with another thought before its action. Lesson 13 shows the results.
 
-Rule 1: all that changes is the thought: the same messages, the same tool, the same instructions.
+Rule 1: only the thought changes: the messages, the tool and the instructions are the same.
 Rule 2: what counts is the call: its name, the order and the decision. The reason may differ. A
         reply without a call is counted separately: it did nothing, not something else.
 """
@@ -18,7 +18,7 @@ TIMES = 10
 
 
 def examine(model: Model, runs: Sequence[Outcome], tool: Tool, system: str) -> None:
-    """Print what became of the guarded actions of two runs, with three kinds of thoughts."""
+    """Print how the guarded actions of two runs change, with three kinds of thoughts."""
     if any(run.turn.history.signed for run in runs):
         print(f"  cannot be said: {model.name} signs its history; no thought can be changed")
         return
@@ -37,7 +37,8 @@ def examine(model: Model, runs: Sequence[Outcome], tool: Tool, system: str) -> N
                 "from another run": foreign[id(run)],
             }
             for way, thought in thoughts.items():
-                question = Request(before(run, action.call, thought), [tool], system=system)
+                history = rewrite_history(run, action.call, thought)
+                question = Request(history, [tool], system=system)
                 ways.setdefault(way, Counter()).update(ask(model, question, action))
     for way, found in ways.items():
         acted = found["same"] + found["changed"]
@@ -51,14 +52,14 @@ def ask(model: Model, question: Request, action: Action) -> Counter[str]:
         calls = model.complete(question).tool_calls
         if not calls:
             found["words"] += 1
-        elif what_counts(calls[0]) == what_counts(action.call):
+        elif read_what_counts(calls[0]) == read_what_counts(action.call):
             found["same"] += 1
         else:
             found["changed"] += 1
     return found
 
 
-def before(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
+def rewrite_history(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
     """The messages before an action, with `thought` (or none) in place of all thoughts."""
     history: list[Spoken] = []
     for message in run.turn.history.spoken:
@@ -76,7 +77,7 @@ def before(run: Outcome, action: ToolCall, thought: str | None) -> list[Spoken]:
     return history
 
 
-def what_counts(call: ToolCall) -> tuple[object, ...]:
+def read_what_counts(call: ToolCall) -> tuple[object, ...]:
     if isinstance(call.arguments, str):
         return call.name, call.arguments
     return call.name, call.arguments.get("order_id"), call.arguments.get("decision")

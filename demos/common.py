@@ -1,10 +1,10 @@
-"""The common parts of the lessons from 02 on: the flag `--provider`, and scripted models.
+"""Shared parts of the lessons from 02 on: the flag `--provider`, and scripted models.
 
-Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag a scripted
-        model plays, and the first printed line says so.
-Rule 2: a scripted model is a function of the request and keeps no state. So it can serve any number
-        of runs, and prints the same text every time.
-Rule 3: errors are one line, and exit codes are those of the kit (`think_agent/cli/main.py`).
+Rule 1: `play` runs a lesson with the model that `--provider` names. Without the flag it uses a
+        scripted model, and the first printed line says so.
+Rule 2: a scripted model is a function of the request and has no state. So it can serve any number
+        of runs, and gives the same text every time.
+Rule 3: errors are one line, and exit codes are the kit's (`think_agent/cli/main.py`).
 """
 
 import sys
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from demos.refund.offline import LABEL, calling, since_the_customer_spoke, thinking
+from demos.refund.offline import LABEL, read_last_turn, reply_with_calls, reply_with_thought
 from think_agent import Assistant, Force, Model, Request, ToolCall, ToolResult
 from think_agent.cli.choosing import choose_model, model_flags
 from think_agent.cli.main import EXIT_CODES, run
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from think_agent.integrations.otel import Spans
 
-IS_DONE = "All is done; what is left is to tell the user."
+NOTHING_LEFT = "Nothing is left to do but to tell the user."
 
 
 def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
@@ -52,35 +52,35 @@ def play(lesson: Callable[[Model], None], stand_in: Script) -> NoReturn:
     sys.exit(run(command, f"python -m demos.{Path(sys.argv[0]).stem}"))
 
 
-def follows(*steps: tuple[str, ToolCall]) -> Script:
+def follow_steps(*steps: tuple[str, ToolCall]) -> Script:
     """A scripted model that takes these steps, each a thought and then an action. At the end it
     signals the exit and repeats the results. It obeys every tool choice.
     """
 
     def script(request: Request) -> Assistant:
-        results = results_of_the_turn(request)
+        results = list_results(request)
         acted = [result.content for result in results if result.name != THINK_NAME]
         if request.tool_choice == "none":
             return Assistant(text=" ".join(content.removeprefix("error: ") for content in acted))
         if len(acted) >= len(steps):
-            return thinking(request, think(IS_DONE, should_continue=False))
+            return reply_with_thought(request, think(NOTHING_LEFT, should_continue=False))
 
         why, action = steps[len(acted)]
         has_thought = bool(results) and results[-1].name == THINK_NAME
         if has_thought and not isinstance(request.tool_choice, Force):
-            return calling(action)
-        return thinking(request, think(why))
+            return reply_with_calls(action)
+        return reply_with_thought(request, think(why))
 
     return script
 
 
-def results_of_the_turn(request: Request) -> list[ToolResult]:
+def list_results(request: Request) -> list[ToolResult]:
     """The results of all calls since the person spoke, think calls included."""
-    spoken = since_the_customer_spoke(request)
+    spoken = read_last_turn(request)
     return [message for message in spoken if isinstance(message, ToolResult)]
 
 
-def promising(script: Script) -> Script:
+def promise_and_stop(script: Script) -> Script:
     """`script`, but after ORD-001 it announces the next step instead of taking it, if it may."""
 
     def promise(request: Request) -> Assistant:
@@ -94,7 +94,7 @@ def promising(script: Script) -> Script:
     return promise
 
 
-def spans_in_memory() -> "tuple[Spans, Callable[[], tuple[ReadableSpan, ...]]]":
+def record_spans() -> "tuple[Spans, Callable[[], tuple[ReadableSpan, ...]]]":
     """An observer that emits spans, and a function that gives the finished ones."""
     try:
         from opentelemetry.sdk.trace import TracerProvider
@@ -111,7 +111,7 @@ def spans_in_memory() -> "tuple[Spans, Callable[[], tuple[ReadableSpan, ...]]]":
     return Spans(provider.get_tracer("lesson")), exporter.get_finished_spans
 
 
-class Phased(Wrapper):
+class PhasedModel(Wrapper):
     """A provider that marks text before the final answer as commentary, as OpenAI does."""
 
     def complete(self, request: Request) -> Assistant:

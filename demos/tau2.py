@@ -3,15 +3,15 @@
     python -m demos.tau2 airline > airline.jsonl
     think-agent eval airline.jsonl --suite demos.tau2 --provider anthropic --four-rows
 
-It plays tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is another benchmark, whose
-figures cannot be compared, and `pip install tau2` is another project. The README of
+It needs tau2-bench 1.0.1 and refuses any other: 2.0.0 (2026-10-19) is a different benchmark, whose
+numbers can't be compared, and `pip install tau2` is a different project. The README of
 `think_agent/evaluation` says how to install this.
 
-Rule 1: tau2's tools are ours as they are. Those that write need a thought first.
-Rule 2: the user speaks the lines `then` of a case, or is tau2's simulator (TAU2_USER: its model).
-Rule 3: a case is right if tau2's checker finds its database as it should be.
+Rule 1: tau2's tools are used unchanged. Those that write need a thought first.
+Rule 2: the user says the lines in a case's `then`, or is tau2's simulator (TAU2_USER: its model).
+Rule 3: a case is right if tau2's checker finds its database in the expected state.
 
-Limitations: a task that begins in the middle, or whose user has tools, cannot be played.
+Limitations: it can't run a task that begins in the middle or whose user has tools.
 """
 
 import json
@@ -82,26 +82,26 @@ class TaskWorld:
     """The world of one task: tau2's environment, and its user."""
 
     def __init__(self, domain: str, task_id: str, then: Sequence[str] | None) -> None:
-        tasks = {task.id: task for task in tasks_of(domain)}
+        tasks = {task.id: task for task in load_tasks(domain)}
         if task_id not in tasks:
-            raise ValueError(f"{domain} has no task {task_id!r}; print its cases anew")
+            raise ValueError(f"{domain} has no task {task_id!r}; print its cases again")
         self._task = tasks[task_id]
         self._environment_of = registry.get_env_constructor(domain)
         self._environment = self._environment_of()
         self._then = then
-        problem = why_not(self._task, self._environment, then)
+        problem = find_obstacle(self._task, self._environment, then)
         if problem:
             raise ValueError(problem)
         begin = self._task.initial_state
         if begin:
             self._environment.set_state(begin.initialization_data, begin.initialization_actions, [])
         self.instructions = self._environment.get_policy()
-        self.tools = [self._as_ours(tool) for tool in self._environment.get_tools()]
+        self.tools = [self._make_tool(tool) for tool in self._environment.get_tools()]
         self._said: list[Any] = []  # the conversation, in tau2's words
         self._user = UserSimulator(llm=USER, instructions=str(self._task.user_scenario))
         self._state = self._user.get_init_state()
 
-    def _as_ours(self, tool: Any) -> Tool:
+    def _make_tool(self, tool: Any) -> Tool:
         described = tool.openai_schema["function"]
         kind = getattr(tool._func, TOOL_TYPE_ATTR, None)
         writes = getattr(kind, "value", "") == "write"
@@ -109,12 +109,12 @@ class TaskWorld:
             name=described["name"],
             description=described["description"],
             parameters=described["parameters"],
-            function=self._running(described["name"]),
+            function=self._make_function(described["name"]),
             think_first=writes,
             read_only=not writes,
         )
 
-    def _running(self, name: str) -> Callable[..., str]:
+    def _make_function(self, name: str) -> Callable[..., str]:
         def run(**arguments: Any) -> str:
             wanted = theirs.ToolCall(id=name, name=name, arguments=arguments)
             answer = self._environment.get_response(wanted)
@@ -126,11 +126,11 @@ class TaskWorld:
 
     def reply(self, transcript: Sequence[Message]) -> str | None:
         """What the user says next. It is remembered what was said, for the checker."""
-        self._said = as_theirs(transcript)
+        self._said = translate_transcript(transcript)
         if self._then is not None:
             turns = Turn.all(transcript)  # the user begins each
             return dict(enumerate(self._then)).get(len(turns))
-        last = self._said[-1] if self._said else _from_agent(GREETING)
+        last = self._said[-1] if self._said else _make_agent_message(GREETING)
         try:
             said, self._state = self._user.generate_next_message(last, self._state)
         except Exception as error:  # of LiteLLM, of its provider, of the network
@@ -159,7 +159,7 @@ def prepare(case: Mapping[str, Any], *, enforce: bool) -> TaskWorld:
     return TaskWorld(case["domain"], case["task"], case.get("then"))
 
 
-def as_theirs(transcript: Sequence[Message]) -> list[Any]:
+def translate_transcript(transcript: Sequence[Message]) -> list[Any]:
     """A transcript in tau2's words: what the user and the agent said, and the calls that ran."""
     said: list[Any] = []
     for message, answered in pair_results(transcript):
@@ -167,7 +167,7 @@ def as_theirs(transcript: Sequence[Message]) -> list[Any]:
             if message.kind == "person":
                 said.append(theirs.UserMessage(role="user", content=message.text))
         elif message.words:
-            said.append(_from_agent(message.words))
+            said.append(_make_agent_message(message.words))
         for call, result in answered:
             if call.name == THINK_NAME or result.refused:
                 continue
@@ -177,11 +177,11 @@ def as_theirs(transcript: Sequence[Message]) -> list[Any]:
     return said
 
 
-def _from_agent(text: str) -> Any:
+def _make_agent_message(text: str) -> Any:
     return theirs.AssistantMessage(role="assistant", content=text)
 
 
-def tasks_of(domain: str) -> list[Any]:
+def load_tasks(domain: str) -> list[Any]:
     """The tasks of a domain. Raises ValueError if there is none, or if its files are not there."""
     known = registry.get_info().domains
     if domain not in known:
@@ -189,11 +189,11 @@ def tasks_of(domain: str) -> list[Any]:
     try:
         tasks: list[Any] = registry.get_tasks_loader(domain)()
     except OSError as error:
-        raise ValueError(f"the data of tau2 is not there ({error}); set TAU2_DATA_DIR") from error
+        raise ValueError(f"the data of tau2 is missing ({error}); set TAU2_DATA_DIR") from error
     return tasks
 
 
-def why_not(task: Any, environment: Any, then: Sequence[str] | None) -> str:
+def find_obstacle(task: Any, environment: Any, then: Sequence[str] | None) -> str:
     """Why a task cannot be played; empty if it can."""
     if task.initial_state and task.initial_state.message_history:
         return "it begins in the middle; choose another task"
@@ -207,12 +207,12 @@ def why_not(task: Any, environment: Any, then: Sequence[str] | None) -> str:
 def main(domain: str) -> None:
     """Print the cases of a domain, one a line, for `think-agent eval`."""
     logger.disable("tau2")
-    tasks = tasks_of(domain)
+    tasks = load_tasks(domain)
     environment = registry.get_env_constructor(domain)()
     cases = []
     left_out: Counter[str] = Counter()
     for task in tasks:
-        problem = why_not(task, environment, None)
+        problem = find_obstacle(task, environment, None)
         if problem:
             left_out[problem] += 1
             continue

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from demos.refund.checks import checks
 from demos.refund.offline import reply
-from demos.refund.session import MANAGER, unlabeled
+from demos.refund.session import MANAGER, remove_label
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.support.commands import run_here
 from tests.support.layers import closure
@@ -155,7 +155,7 @@ def lessons() -> str:
     for path in (ROOT / "demos/exercises").glob("[!_]*.py"):
         [number] = re.findall(r"after lesson (\d\d)", docstring(path))
         exercises[number] = f"[`{path.stem}`](exercises/{path.name})"
-    for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py")):
+    for path in sorted((ROOT / "demos").glob("[0-9][0-9]*_*.py")):
         strings = (
             node.value
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -175,10 +175,10 @@ def reading() -> str:
     core = [*PACKAGE.glob("*.py"), *PACKAGE.glob("policies/*.py")]
     return (
         f"Five files are the core idea: {count_lines(first_hour):,} lines of code (without "
-        f"docstrings and comments). With the {len(imported) - len(first_hour)} files that they "
-        f"import it is {count_lines(imported):,} lines. The core, which is all that an agent "
-        f"needs, has {count_lines(core):,}, and the whole package "
-        f"{count_lines(files('think_agent')):,}. Every other feature has a folder of its own.\n"
+        f"docstrings and comments), or {count_lines(imported):,} with the "
+        f"{len(imported) - len(first_hour)} files that they import. An agent needs "
+        f"{count_lines(core):,}. The whole package has {count_lines(files('think_agent')):,}; "
+        "every other feature has its own folder.\n"
     )
 
 
@@ -199,7 +199,7 @@ def picture() -> str:
     played = recorder()
     shop = Shop(":memory:")
     desk = Agent(
-        connect("offline", script=unlabeled(reply)),
+        connect("offline", script=remove_label(reply)),
         shop.tools(),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
         done_when=checks(shop),

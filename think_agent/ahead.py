@@ -1,13 +1,13 @@
-"""Ahead: reads of one reply run at the same time, under `arun` and `astream`.
+"""Ahead: under `arun` and `astream`, the read-only calls of one reply run at the same time.
 
-Only the driver knows of it. The pure loop plans and records one call after another, so a transcript
-is the same with and without.
+Only the driver does this. The pure loop still plans and records one call after another, so the
+transcript is the same either way.
 
-Rule 1: When a read begins, the reads that follow it in the same reply begin, too: calls of
-        `read_only` tools whose functions are async. (`Performer.may_read_ahead` says which.)
-Rule 2: A result that is there early waits for its place. If the call that is then made is another
-        one, what was read ahead is dropped.
-Rule 3: However a run ends, no task is left behind.
+Rule 1: When a read starts, the reads right after it in the same reply start as well. A read is a
+        call of a `read_only` tool with an async function. (See `Performer.may_read_ahead`.)
+Rule 2: An early result waits until the loop reaches its call. If the loop then makes a different
+        call, the result is dropped.
+Rule 3: However a run ends, no task keeps running.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -25,20 +25,21 @@ E = TypeVar("E")
 
 @dataclass
 class Begun(Generic[E]):
-    """A call that was begun ahead of its place."""
+    """A call that was started ahead of its turn."""
 
     call: ToolCall
     task: "asyncio.Task[tuple[list[E], Exception | None]]"
 
 
 class ReadsAhead(Generic[E]):
-    """The calls that one run has begun ahead of their places, by their ids."""
+    """The calls that one run has started ahead of their turn, by id."""
 
     def __init__(self) -> None:
         self._begun: dict[str, Begun[E]] = {}
+        self._dropped: list[asyncio.Task[tuple[list[E], Exception | None]]] = []  # rule 3
 
     def begin(self, call: ToolCall, perform: Callable[[], AsyncGenerator[E, None]]) -> None:
-        """Begin a call, if it has not begun."""
+        """Start a call, unless it has been started."""
         import asyncio
 
         if call.id not in self._begun:
@@ -46,34 +47,37 @@ class ReadsAhead(Generic[E]):
             self._begun[call.id] = Begun(call, task)
 
     async def take(self, call: ToolCall) -> tuple[list[E], Exception | None] | None:
-        """The events of a call that was begun, and its error; None if this very call was not."""
+        """The events and the error of a call; None if exactly this call wasn't started ahead."""
         begun = self._begun.pop(call.id, None)
         if begun is None:
             return None
         if begun.call != call:  # rule 2
             begun.task.cancel()
+            self._dropped.append(begun.task)
             return None
         try:
             return await begun.task
-        except BaseException:  # the run is cancelled while it waits
+        except BaseException:  # the run was cancelled while it waited here
             self._begun[call.id] = begun
             raise
 
     async def drop(self) -> None:
-        """Cancel what was begun and not taken, and wait for its end (rule 3)."""
-        if not self._begun:
+        """Cancel the calls that were never taken, and wait until they have ended (rule 3)."""
+        waiting = {begun.task for begun in self._begun.values()}
+        waiting.update(self._dropped)
+        if not waiting:
             return
         import asyncio
 
-        waiting = {begun.task for begun in self._begun.values()}
         self._begun.clear()
+        self._dropped.clear()
         for task in waiting:
             task.cancel()
         cancelled: asyncio.CancelledError | None = None
         while waiting:
             try:
                 _, waiting = await asyncio.wait(waiting)
-            except asyncio.CancelledError as error:  # a second cancel: the tasks end all the same
+            except asyncio.CancelledError as error:  # a second cancel; still wait for the tasks
                 cancelled = error
                 waiting = {task for task in waiting if not task.done()}
         if cancelled:
@@ -81,7 +85,7 @@ class ReadsAhead(Generic[E]):
 
 
 async def _collect(performing: AsyncGenerator[E, None]) -> tuple[list[E], Exception | None]:
-    """The events of a call, and the error that ended it, if one did."""
+    """The events of a call, and the error that ended it, if any."""
     events: list[E] = []
     try:
         async with aclosing(performing):

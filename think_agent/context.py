@@ -1,14 +1,15 @@
-"""Context: which messages of a conversation a request shows.
+"""Context: which messages of a conversation go into a request.
 
-The functions are pure: the same messages give the same request, also after a resume. The
+The functions are pure, so the same messages give the same request, even after a resume. The
 transcript keeps everything.
 
 Rule 1: Signed history is never shortened. Some providers check the signature against everything
         before it.
-Rule 2: Inside a turn only results of `read_only` tools are left out. A model that reads "call it
+Rule 2: Within a turn, only results of `read_only` tools are left out: a model that reads "call it
         again" about a payment would pay again. Results of the latest reply always stay.
-Rule 3: Results are left out down to half the limit, oldest first. So a request mostly begins with
-        the bytes of the one before, which a provider's cache knows.
+Rule 3: When a request would exceed the limit, results are left out, oldest first, until it's down
+        to half the limit. So most requests begin with the same bytes as the one before, and a
+        provider's cache still helps.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +20,7 @@ from .messages import Assistant, Spoken, ToolResult
 
 
 def select_turns(history: History, turns: float) -> tuple[Spoken, ...]:
-    """The messages of the last `turns`; all, if the provider signed an earlier one (rule 1)."""
+    """The messages of the last `turns` turns, and of any turn since history was signed (rule 1)."""
     begun = len(history.starts)
     if history.signed:
         begun = history.signed
@@ -31,8 +32,8 @@ def select_turns(history: History, turns: float) -> tuple[Spoken, ...]:
 def find_left_out(
     turn: Sequence[Spoken], read_only: Collection[str], max_chars: float
 ) -> tuple[set[int], bool]:
-    """The places of the results in a turn that its next request leaves out, and whether this is the
-    first request that leaves some out. `read_only`: the names of these tools.
+    """The indexes of the results in a turn that its next request leaves out, and whether this is
+    the first request that does. `read_only`: the names of these tools.
     """
     left_out: set[int] = set()
     can_be_left_out: list[int] = []  # of earlier replies, oldest first
@@ -62,7 +63,7 @@ def find_left_out(
 
 
 def leave_out(turn: Sequence[Spoken], places: Collection[int]) -> tuple[Spoken, ...]:
-    """The messages of a turn, with a short note in place of the results at these places."""
+    """The messages of a turn, with the results at these indexes replaced by a short note."""
     shown = list(turn)
     for place in places:
         message = shown[place]

@@ -1,17 +1,20 @@
 """Cover: which thought covers a call.
 
-The thought must not be blank, and its reply must be complete and readable. Does the last thought
-before `pay` cover it? (Each pair of brackets is one reply.)
+The thought mustn't be blank, and its reply must be complete and readable. In these examples, does
+the thought cover `pay`? (Each pair of brackets is one reply.)
 
     [think, pay, pay]         yes, both: the thought is in the same reply
     [think] → [pay]           yes: nothing was done in between
     [think] → [look] → [pay]  no: the model wrote the thought before it read the result of `look`
     [think] → [look, pay]     no, if `pay` is guarded (`policies/gate.py`), for the same reason
-    [think] → [look, pay]     yes, if `pay` is not guarded
+    [look, think, pay]        no, if `pay` is guarded: the model hadn't read that result either
+    [think] → [look, pay]     yes, if `pay` isn't guarded
+    [look, think] → [pay]     yes: no tool ran after the thought, even if the model wrote it before
+                              it could read the result of `look`
     [pay(thought=…)]          yes: a thought that a call carries covers that call and no other
 
-A refused call did not run, so the thought before it still counts. But if an unguarded call was
-refused, guarded calls after it in the same reply are not covered: the model has not read it.
+A refused call didn't run, so the thought before it still counts. But after a refused unguarded
+call, guarded calls in the same reply aren't covered: the model hasn't read the refusal.
 """
 
 from collections.abc import Set
@@ -28,7 +31,8 @@ How = Literal["forced", "schema", "carried", "gated", "volunteered"]
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A thought: its text, how it came about, and its exit signal (None: missing or unreadable).
+    """A thought: its text, why the model wrote it, and its exit signal (None: missing or
+    unreadable).
 
     `how` is `"forced"` if the tool choice forced it, `"schema"` if a schema did, `"carried"` if it
     was in the arguments of the call itself, `"gated"` if it came after a call that was refused for
@@ -44,11 +48,11 @@ class Thought:
 class Cover:
     """The thoughts of a turn, and the one that covers the next call."""
 
-    thoughts: list[Thought] = field(default_factory=list)  # in order, also those that calls carry
+    thoughts: list[Thought] = field(default_factory=list)  # in order, with those that calls carry
     thought: Thought | None = None  # the last thought, while it can cover a call
-    acted: bool = False  # was a tool run after that thought, in this reply?
-    called: set[str] = field(default_factory=set)  # the tools called in this reply, without think
-    gated: bool = False  # the gate refused a call; no thought that covers one came since
+    acted: bool = False  # has a tool run after that thought, in this reply?
+    called: set[str] = field(default_factory=set)  # by this reply, other than think
+    gated: bool = False  # the gate refused a call, and no thought has covered one since
     refused: bool = False  # the gate refused a call of this reply
     reply: Assistant | None = None
 
@@ -61,8 +65,8 @@ class Cover:
                 self._end_call(message, about.call)
 
     def of(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, the next one. If `guarded` is given, all tools that were
-        called earlier in the same reply must be in it.
+        """The thought that covers `call`, which must be the next call. If `guarded` is given, an
+        unguarded call earlier in the same reply means that nothing covers it.
         """
         own_thought = read_carried(call)
         if own_thought:
@@ -72,8 +76,8 @@ class Cover:
         return self.thought
 
     def _begin_reply(self, reply: Assistant) -> None:
-        """The model has now read the results of all that was done before, but wrote its last
-        thought before it read them.
+        """The model has now read the results of all earlier calls. A thought that it wrote before
+        reading them has expired.
         """
         self.reply = reply
         if self.acted:
@@ -94,7 +98,7 @@ class Cover:
         assert self.reply
         new_thought = Thought(read_thought(call), self._how(self.reply), read_signal(call))
         self.thoughts.append(new_thought)
-        # From here on: does it cover the calls after it?
+        # Now decide whether it covers the calls after it.
         if not self.reply.is_usable or isinstance(call.arguments, str):
             return
         if is_missing or is_blank(new_thought.text):

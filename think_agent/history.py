@@ -1,10 +1,10 @@
-"""History: the facts of a whole conversation, over all of its turns.
+"""History: the facts of a whole conversation, across its turns.
 
 Rule 1: A fact that only one policy needs is in that policy's file, as an accumulator: a class with
-        an `add` method. `history.read(Doubts)` has read every message of the conversation,
-        `turn.read(Misses)` every message of the turn. It is made on the first read, and kept up to
-        date from then on.
-Rule 2: An accumulator reads messages and nothing else. Only its policy needs to know it.
+        an `add` method. `history.read(Doubts)` gets every message of the conversation,
+        `turn.read(Misses)` every message of the turn. An accumulator is created on the first read
+        and kept up to date after that.
+Rule 2: An accumulator reads messages and nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 from .messages import Assistant, Message, Spoken, Started, ToolCall, Verdict
 
-MOST_IGNORED = 2  # tool choices in a row; after that, no more are asked of this host
+MOST_IGNORED = 2  # tool choices in a row; after that, this host gets no more of them
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that has no result yet. `notes`: its starts and a person's decisions so far."""
+    """A call that has no result yet. `notes`: its starts and a person's verdicts so far."""
 
     call: ToolCall
     notes: tuple[Started | Verdict, ...] = ()
@@ -29,19 +29,19 @@ class OpenCall:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The last decision about it."""
+        """Its last verdict."""
         return next((note for note in reversed(self.notes) if isinstance(note, Verdict)), None)
 
     @property
     def unused_verdict(self) -> Verdict | None:
-        """The last decision about it, if the call has not been started since."""
+        """Its last verdict, if the call hasn't been started since."""
         if self.notes and isinstance(self.notes[-1], Verdict):
             return self.notes[-1]
         return None
 
 
 class Accumulator(Protocol):
-    """Facts that are read message by message."""
+    """A class that collects facts message by message."""
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message. `about`: the call it belongs to, as it was before the message."""
@@ -76,11 +76,11 @@ class Log:
 
 @dataclass
 class History:
-    """The facts of a conversation. Nothing is ever taken out."""
+    """The facts of a conversation. Nothing is ever removed."""
 
     log: Log = field(default_factory=Log)
     spoken: list[Spoken] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)  # the places in `spoken` where turns begin
+    starts: list[int] = field(default_factory=list)  # the indexes in `spoken` where turns begin
     ids: set[str] = field(default_factory=set)  # of calls
     ignored: int = 0  # replies in a row, of `ignored_by`, that ignored a tool choice
     ignored_by: str = ""  # the host that had accepted these choices
@@ -91,8 +91,8 @@ class History:
         return self.log.read(kind)
 
     def count_ignored(self, reply: Assistant) -> None:
-        """Did `reply` ignore a tool choice that its host had accepted? A choice that is honored, or
-        a reply from another host, begins the count anew.
+        """Count tool choices in a row that a host accepted and then ignored. An honored choice
+        resets the count, and so does a reply from another host.
         """
         if reply.host != self.ignored_by:
             self.ignored = 0

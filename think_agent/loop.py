@@ -1,17 +1,18 @@
-"""The loop: one pure function that says what comes next.
+"""The loop: one pure function that decides the next step.
 
     next_step(transcript)  -> CallModel | CallTool | Done
     policy(step, turn)     -> any step, also Refuse | AskHuman | Check
 
-Rule 1: `next_step` reads the transcript and nothing else: no clock, no network, no state.
-Rule 2: one call is one step. So a call is judged after the result of the call before it.
+Rule 1: `next_step` reads only the transcript: no clock, no network, no other state.
+Rule 2: each call is one step. So policies judge a call after they've seen the previous call's
+        result.
 Rule 3: a policy may replace the planned step. Forcing, limits and the like are policies.
-Rule 4: a model says that it is done by *signal* or by *silence*. The signal is a thought with
-        `should_continue` "false". The model is then called once more, with the tool choice "none",
-        and this closing reply gives the answer. Silence is a reply without calls; it is the answer.
-Rule 5: after `Ended`, the next step is that end, and no policy is asked.
+Rule 4: a model says it's done by *signal* or by *silence*. The signal is a thought with
+        `should_continue` "false". The model is then called once more with the tool choice "none",
+        and this closing reply is the answer. Silence is a reply without calls: the answer.
+Rule 5: after `Ended`, the next step is always that same end. No policy runs.
 
-`running.py` does the steps.
+`running.py` carries out the steps.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,20 +39,18 @@ from .turn import Turn
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a reply may use, and the form it must have (`Request`): at most so many tokens and
-    seconds, and a JSON schema.
-    """
+    """Limits for one reply, and the JSON schema it must follow (`Request`)."""
 
     max_output_tokens: int | None = None
     output_schema: Json | None = field(default=None, hash=False, repr=False)
-    # These two are only shown. After a resume there is more time left, since a pause isn't counted.
+    # These two aren't compared: after a resume more time is left, since the pause doesn't count.
     seconds: float = field(default=inf, compare=False)
     model_calls: float = field(default=inf, compare=False)  # the limit of the turn
 
 
 @dataclass(frozen=True)
 class CallModel:
-    """Ask the model. `say` is a message from the kit, which goes into the transcript first."""
+    """Call the model. `say` is a message from the kit that's added to the transcript first."""
 
     tool_choice: ToolChoice = "auto"
     say: User | None = None
@@ -60,22 +59,20 @@ class CallModel:
 
 @dataclass(frozen=True)
 class Fit:
-    """Validated arguments, and the call from which they were made.
+    """A call's validated arguments."""
 
-    `values`: the arguments in the types of the tool. `written`: the tool's name and the arguments
-    as text, so that no later change of the call, not even one in place, goes unnoticed.
-    """
-
-    values: Fitted
+    values: Fitted  # converted to the types of the tool
+    # The tool's name and the original arguments, as text: so a later change is noticed, even one
+    # made in place.
     written: str
 
     @classmethod
     def of(cls, call: ToolCall, values: Fitted) -> "Fit":
-        """The bond between a call and its validated arguments."""
+        """Tie validated arguments to the call they were made from."""
         return cls(values, _write_call(call))
 
     def is_of(self, call: ToolCall) -> bool:
-        """Were the values made from these very arguments? A carried thought isn't one of them."""
+        """Were the values made from exactly these arguments? A carried thought is ignored."""
         return _write_call(call) == self.written
 
 
@@ -85,9 +82,9 @@ def _write_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True)
 class Tried:
-    """Was a call tried before? `same` is a digest of what makes two calls the same. If an earlier
-    try may have happened, the call repeats that one with its idempotency key, `key`. `as_new` is
-    then the call as it would run if it were a new one.
+    """Was a call tried before? `same` is a digest of the arguments that identify the call. If an
+    earlier try may have happened, this call repeats it with the same idempotency key, `key`.
+    `as_new` is then the call as it would run if it were a new one.
     """
 
     same: str = ""
@@ -97,21 +94,18 @@ class Tried:
 
 @dataclass(frozen=True)
 class CallTool:
-    """Perform this call. The kit answers a call of think; for any other call the tool's function
-    runs. `fit`: the validated arguments (read them as `fitted`). `tried`: what is known of earlier
-    tries. `remark`: what the model reads with the result, such as why other arguments ran than it
-    wrote. These three follow from the call and the transcript, so they are not compared.
-    """
+    """Run this call. The kit itself answers a call of `think`."""
 
     call: ToolCall
-    fit: Fit | None = field(default=None, compare=False, repr=False)
-    tried: Tried = field(default=Tried(), compare=False)
-    remark: str = field(default="", compare=False)
+    # These follow from the call and the transcript, so they aren't compared.
+    fit: Fit | None = field(default=None, compare=False, repr=False)  # read it as `fitted`
+    tried: Tried = field(default=Tried(), compare=False)  # what is known about earlier tries
+    remark: str = field(default="", compare=False)  # for the model, added to the result
 
     @property
     def fitted(self) -> Fitted | None:
-        """The arguments in the types of the tool, with which its function will be called. None if
-        they were not validated as they are now.
+        """The validated arguments, converted to the types of the tool's function. None if the
+        call's current arguments haven't been validated.
         """
         if self.fit is None or not self.fit.is_of(self.call):
             return None
@@ -119,24 +113,24 @@ class CallTool:
 
     @property
     def received(self) -> Json | None:
-        """The arguments as the function will get them, in JSON. For a parameter that is an int,
-        `"580"` is 580. Defaults are filled in; excluded fields and secrets are shown. None if the
-        arguments are not validated yet.
+        """The arguments as the function will get them, as JSON. For an int parameter, `"580"` is
+        580. Defaults are filled in; excluded fields and secrets are included. None if the arguments
+        aren't validated yet.
         """
         received: Json | None = dump(self.fitted)
         return received
 
     @property
     def stable(self) -> Json | None:
-        """`received` without the defaults that are made again each time, such as an id."""
+        """`received` without defaults that are generated on each call, such as an id."""
         stable: Json | None = dump(self.fitted, without_made_defaults)
         return stable
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """Answer this call with an error instead of running it. The model reads `reason`. Programs read
-    `code` (`ToolResult.refused`). Whoever watches the run reads `notice`.
+    """Answer this call with an error instead of running it. `reason` is for the model, `code` for
+    programs (`ToolResult.refused`), `notice` for a person who watches the run.
     """
 
     call: ToolCall
@@ -147,8 +141,8 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Check:
-    """Run the checks with these names: is what the model said true? `at_limit`: the turn has to end
-    now, whether they can be run or not.
+    """Run the checks with these names. `at_limit`: the turn has to end now, even if a check can't
+    be run.
     """
 
     names: tuple[str, ...]
@@ -157,7 +151,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Done:
-    """The run ends here. With the exit `needs_human` it pauses: `question` waits for a person."""
+    """The run ends. With the exit `needs_human` it's paused until a person answers `question`."""
 
     exit: Exit
     answer: str = ""
@@ -169,12 +163,12 @@ Policy = Callable[[Step, Turn], Step]
 
 
 def is_action(step: Step) -> TypeGuard[CallTool]:
-    """Is this a call of a tool, and not of think?"""
+    """Is this a call of a tool other than `think`?"""
     return isinstance(step, CallTool) and step.call.name != THINK_NAME
 
 
 def is_free(step: Step) -> TypeGuard[CallModel]:
-    """Is this a model call that may still call tools?"""
+    """Is this a model call in which the model may call tools?"""
     return isinstance(step, CallModel) and step.tool_choice != "none"
 
 
@@ -184,18 +178,18 @@ NUDGE = User(
 
 
 def next_step(transcript: Turn | Iterable[Message]) -> Step:
-    """What comes next. A transcript begins with a message from a person."""
+    """Decide the next step. A transcript begins with a person's message."""
     turn = Turn.of(transcript)
     reply = turn.reply
     if turn.ended:
         return Done(turn.ended.exit, turn.answer)
     if turn.asks_to_close:
         return CallModel("none")
-    if reply is None or isinstance(turn.last, User):  # a person or the kit waits for a reply
+    if reply is None or isinstance(turn.last, User):  # a message without a reply yet
         return CallModel()
-    if not reply.is_usable:  # if it is malformed, the policy `ask_for_format` asks again
+    if not reply.is_usable:  # if it's malformed, the policy `ask_for_format` asks again
         return _unusable(reply)
-    if turn.is_closing_reply or not reply.tool_calls:  # calls in a closing reply are not run
+    if turn.is_closing_reply or not reply.tool_calls:  # calls in a closing reply don't run
         return _take_answer(turn, reply.words)
     if turn.pending:
         return CallTool(turn.pending[0])
@@ -221,7 +215,7 @@ def _take_answer(turn: Turn, answer: str) -> Step:
 
 
 def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) -> Step:
-    """The next step, after every policy has judged it, in order."""
+    """The next step, after every policy has had a chance to change it, in order."""
     turn = Turn.of(transcript)
     step = next_step(turn)
     if turn.ended:

@@ -1,16 +1,15 @@
-"""Messages: what was said and done in a conversation.
+"""Messages: the records that make up a conversation.
 
-Rule 1: a message is a value. Nobody changes it, and it knows no provider and no I/O. Two messages
-        with the same content are equal. (The time of recording, `at`, and the key and the digest of
-        a `Started` do not count.)
-Rule 2: a transcript is a sequence of messages. It is the only state of a run: everything else is
-        read from it (`turn.py`).
+Rule 1: a message is an immutable value, independent of any provider or I/O. Messages with the same
+        content are equal. (Time stamps, ids of questions, and the key and digest of a `Started`
+        aren't compared.)
+Rule 2: a transcript is a sequence of messages. It's the only state of a run; everything else is
+        derived from it (`turn.py`).
 Rule 3: `to_json` and `from_json` are exact inverses, so a saved transcript loses nothing.
-Rule 4: what a model said is never changed afterwards.
-Rule 5: a result answers the first call of the latest reply that has its id and no result yet
-        (`take_answered`).
+Rule 4: what a model said is never changed later.
+Rule 5: a result answers the first open call of the latest reply with the same id (`take_answered`).
 
-Limitations: the form that a message has on a provider's wire is in `wire/`.
+How each provider writes these messages is in `wire/`.
 """
 
 import json
@@ -25,7 +24,7 @@ from .checking import show_error
 
 Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
-# With `Agent(carry=True)`, the model writes the thought behind a call into this argument of it.
+# With `Agent(carry=True)`, the model writes the thought for a call into this argument of the call.
 CARRIED = "thought"
 
 
@@ -41,20 +40,20 @@ Enforced = Literal["tool_choice", "schema", "prompt", "ignored"] | None
 Exit = Literal[
     "signal",  # a thought said should_continue "false", and the closing reply gave the answer
     "silence",  # the model called no tool
-    "cannot",  # a thought said that it cannot be done (`THINK_CANNOT`)
-    "unmet",  # the model said that it is done, but a check says that something is missing
-    "limit",  # a limit on model calls, actions or seconds was reached
-    "budget",  # tokens or money ran out
+    "cannot",  # a thought said that it can't be done (`THINK_CANNOT`)
+    "unmet",  # the model said it's done, but a check found something missing
+    "limit",  # a limit on model calls, actions, seconds or thoughts in a row was reached
+    "budget",  # a limit on tokens or cost was reached
     "gave_up",  # too many failures or repeats in a row
-    "declined",  # a person stopped the run (a "no" to one call does not stop it)
-    "needs_human",  # a person has to decide, and there is nobody to ask
+    "declined",  # a person stopped the run (a "no" to one call doesn't stop it)
+    "needs_human",  # a person has to decide, and the run can't ask one now: it's paused
     "refused",  # the model or its provider refused to answer
-    "truncated",  # a reply broke off or was not readable; its calls were not run
-    "empty",  # the model was asked again, and still wrote no text
-    "invalid_answer",  # the answer does not fit the type that was asked for
+    "truncated",  # a reply was cut off or unreadable; its calls didn't run
+    "empty",  # the model wrote no text, even when asked again
+    "invalid_answer",  # the answer isn't valid for the type in `answer=`
 ]
 
-Kind = Literal[  # who speaks in the user's role, and why
+Kind = Literal[  # who wrote a message in the user's role, and why
     "person",
     "nudge",
     "silence",
@@ -73,10 +72,10 @@ COMPLETE = ("end_turn", "tool_use", "stop_sequence")  # the stop reasons of a co
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that the model asks for. `arguments` is a dict, or the raw text if the model wrote
-    no JSON object. `recovered`: the model wrote the call into its text, and it was found there.
-    `thought_in`: the argument that holds the thought behind the call, if it carries one. It has
-    another name than usual if the tool itself has a parameter of that name (`Tool.thought_in`).
+    """One call that the model asks for. `arguments` is a dict, or the raw text if the model didn't
+    write a JSON object. `recovered`: the call was found in the text of the reply. `thought_in`: the
+    name of the argument that holds the call's thought, if it carries one. (It's "thought", unless
+    the tool has a parameter of that name: `Tool.thought_in`.)
     """
 
     id: str
@@ -88,10 +87,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, counted the same way for every provider. The input includes the tokens that were read
-    from a cache (`cached_tokens`) or written to one (`written_tokens`). The output includes
-    reasoning. `estimated`: the server gave no counts, so they are computed from the number of
-    characters.
+    """Tokens, counted the same way for every provider. The input includes tokens read from a cache
+    (`cached_tokens`) or written to one (`written_tokens`). The output includes reasoning.
+    `estimated`: the server sent no counts, so they're estimated from the number of characters.
     """
 
     input_tokens: int = 0
@@ -114,16 +112,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A message in the user's role. `kind` says who speaks, and why. `limits`: those that were
-    given for this run alone, such as `{"max_model_calls": 5}`.
+    """A message in the user's role. `kind` says who wrote it and why. `limits`: limits for this run
+    only, such as `{"max_model_calls": 5}`.
 
-    A person's message is `"person"`, and begins a new turn. The kit writes the others, inside a
-    turn: `"nudge"` after an empty reply or one that was cut, `"silence"` after a reply that stopped
-    although there seems to be more to do, `"format"` after a reply that could not be read,
-    `"repeat"` after the same action again and again, `"check"` to say what is still missing,
-    `"answer"` to ask for the answer in the right form, `"limit"` and `"budget"` to ask for the
-    closing reply. `"guidance"` passes on what a person said with a yes to going on. `"policy"` is
-    what a policy of your own says.
+    A person's message is `"person"` and begins a new turn. The kit writes the others, inside a
+    turn: `"nudge"` after an empty or truncated reply, `"silence"` after a reply that stopped
+    although there seems to be more to do, `"format"` after an unreadable reply, `"repeat"` after
+    the same action again and again, `"check"` to say what is still missing, `"answer"` to ask for
+    the answer in the right form, `"limit"` and `"budget"` to ask for the closing reply.
+    `"guidance"` passes on what a person said when they let the run continue. `"policy"` comes from
+    a custom policy.
     """
 
     text: str
@@ -137,25 +135,25 @@ class Assistant:
     """One reply of a model.
 
     What the model says: `text` is for the user. `thinking` is the provider's native reasoning, if
-    the provider shows it; it is not part of the answer. `commentary` is text that the provider
-    marks as a remark on the way; it is the answer if there is no text (`words`).
-    What it asks for: `tool_calls`.
-    Why it ended, in `stop_reason`: complete are `"end_turn"`, `"tool_use"`, `"stop_sequence"`. Not
-    readable: `"malformed"` (`mistake` tells the model why). `"refusal"`: the model refused. Any
-    other means that the reply broke off (`cause` tells a person why).
-    `not_done`: the provider says that the model has more to do, whatever the reply looks like.
-    Who said it: `provider`, `model`, `usage` (its tokens) and `dialect`, the way in which the model
-    calls tools (empty: native tool calling).
-    What goes back to the server it came from (`host`): `native` is the provider's own message as
-    JSON, unchanged, because it may hold more than the fields here. `signed`: the provider signed
-    its thinking together with everything before it, so nothing before it may be left out.
+    the provider shows it; it isn't part of the answer. `commentary` is text that the provider marks
+    as an interim remark; it's the answer if there is no text (`words`).
+    What it wants to run: `tool_calls`.
+    Why it ended: `stop_reason`. A complete reply has `"end_turn"`, `"tool_use"` or
+    `"stop_sequence"`. `"malformed"`: it can't be read (`mistake` explains why to the model).
+    `"refusal"`: the model refused. Anything else means that the reply was cut off (`cause` explains
+    why to a person).
+    `not_done`: the provider says that the model isn't finished, whatever the reply looks like.
+    Where it came from: `provider`, `model`, `usage` (its tokens) and `dialect`, how the model calls
+    tools (empty: native tool calling).
+    What is sent back to the same server (`host`): `native` is the provider's own message as JSON,
+    unchanged, because it may hold more than these fields. `signed`: the provider signed its
+    thinking together with everything before it, so nothing before it may be left out.
     `signed_under`: a digest of the model, instructions and tools, if the signature covers them.
-    What was asked of the model: `tool_choice` is whether it had to call a tool, and which.
-    `enforced` says who made sure of that. `"tool_choice"`: the provider. `"schema"`: the server's
-    sampler, which could write nothing else. `"prompt"`: nobody, the model was only asked in words.
-    `"ignored"`: nobody, although the provider accepted the choice. None: there was nothing to make
-    sure of, or it is not known.
-    `notice`: what somebody who watches the run should know about the reply.
+    Whether it had to call a tool: `tool_choice`. `enforced` says who enforced that.
+    `"tool_choice"`: the provider. `"schema"`: the server's sampler, which could produce nothing
+    else. `"prompt"`: the model was only asked in the prompt. `"ignored"`: the provider accepted the
+    choice and didn't enforce it. None: there was nothing to enforce, or it isn't known.
+    `notice`: a note about the reply for a person who watches the run.
     """
 
     text: str = ""
@@ -181,7 +179,7 @@ class Assistant:
 
     @property
     def words(self) -> str:
-        """What it says to the user: its text, or else the commentary. Empty if both are blank."""
+        """The text for the user: `text`, or else `commentary`. Empty if both are blank."""
         for words in (self.text, self.commentary):
             if words.strip():
                 return words
@@ -189,24 +187,24 @@ class Assistant:
 
     @property
     def is_usable(self) -> bool:
-        """Is the reply complete and readable? If it is not, none of its calls is run."""
+        """Is the reply complete and readable? If it isn't, none of its calls run."""
         return self.stop_reason in COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The answer to one tool call. An error is an answer, too: the model reads it and may try
+    """The result of one tool call. An error is a result as well: the model reads it and may try
     again.
 
-    `refused` says why the call was not run. It is empty if the call ran, even if it failed. The
-    codes: `"gate"` (there was no thought behind it), `"invalid"` (there is no such tool, or the
-    arguments do not fit it), `"text"` (it was written as text), `"repeat"` (the same call has
-    succeeded in this reply), `"limit"`, `"person"`, `"failed"` (a call before it failed),
-    `"stopped"` (the run was stopped before it), or a code from a policy of your own.
-    `arguments`: the arguments it was run with, if a person or a policy changed them.
-    `in_doubt`: the tool changes something and did not return, so this call may have happened.
-    `number`: by this an answer names it as a source (`policies/answer.py`); the results of a
-    conversation are counted. 0 if the answer has no sources.
+    `refused` says why the call wasn't run now. It's empty if the call ran, even if it failed. The
+    codes: `"gate"` (no thought covered it), `"invalid"` (unknown tool or invalid arguments),
+    `"text"` (it was written as text), `"repeat"` (the same call has already succeeded in this
+    reply), `"limit"`, `"person"`, `"failed"` (an earlier call failed), `"stopped"` (the run stopped
+    first), or a code from a custom policy.
+    `arguments`: the arguments it ran with, if a person or a policy changed them.
+    `in_doubt`: the tool has side effects and didn't return, so this call may have happened.
+    `number`: its number in the conversation, which an answer cites as a source
+    (`policies/answer.py`). 0 if answers have no sources.
     """
 
     call_id: str
@@ -224,9 +222,9 @@ class ToolResult:
 class Started:
     """A call with side effects is about to run. If no result follows, it may have happened.
 
-    `key` is its idempotency key, which stays the same if the call is tried again. It is empty if
-    the tool takes no key. `same` is a digest of what makes two calls the same (`Tool.same`).
-    `arguments`: those with which it runs, if they are not the ones that the model wrote.
+    `key` is its idempotency key, which stays the same in a retry. It's empty if the tool takes no
+    key. `same` is a digest of the arguments that identify the call (`Tool.same`). `arguments`: the
+    arguments it runs with, if they aren't the ones the model wrote.
     """
 
     call_id: str
@@ -239,15 +237,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision about a call, or (no `call_id`) whether to go on. `AskHuman.yes` and the like make
-    one.
+    """A person's decision about a call, or (without `call_id`) about whether to continue. Create
+    one with `AskHuman.yes` and its siblings.
 
-    `"yes"`: run it with `arguments`. An answer may leave them out: then the yes is to those in the
-    question, and they are filled in when the verdict is recorded. `edited`: the person put in other
-    arguments. `new`: run it as a second call of its own, although an earlier one may have happened.
-    `"no"`: do not run it. `"quit"`: end the turn, as a "no" to going on does. `reason`: what the
-    person says; after a yes or a no to a call the model reads it. `by`: the person, or the rule,
-    that decided. `question`: the id of the question (`AskHuman.id`); its first part is recorded.
+    `"yes"`: run it with `arguments`. If they're left out, the yes is to the arguments in the
+    question, which are filled in when the verdict is recorded. `edited`: the person changed the
+    arguments. `new`: run it as a separate call, although an earlier one may have happened. `"no"`:
+    don't run it. `"quit"`: end the turn; a "no" to continuing does the same. `reason`: the person's
+    reason, which the model reads after a yes or no to a call. `by`: the person or rule that
+    decided. `question`: the id of the question (`AskHuman.id`); only its first part is recorded.
     """
 
     decision: Literal["yes", "no", "quit"]
@@ -263,8 +261,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of a check of `done_when`. `missing` tells the model what is missing; None means
-    that nothing is. `name` is the name of the check.
+    """The result of a `done_when` check. `missing` explains to the model what is missing; None
+    means that nothing is.
     """
 
     name: str
@@ -274,9 +272,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The turn is over. An empty `answer` means that the words of the latest reply are the answer.
-    After `Ended`, a person's message begins a new turn. Any other message reopens this one: the kit
-    adds one if a turn that ended `truncated` is resumed.
+    """The turn is over. If `answer` is empty, the latest reply's text is the answer. After `Ended`,
+    a person's message begins a new turn. Any other message reopens this one: the kit adds one when
+    a turn that ended `truncated` is resumed.
     """
 
     exit: Exit
@@ -286,12 +284,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The run waits for a person, who may answer in another process (`Agent.resume`).
+    """The run is waiting for a person, who may answer in another process (`Agent.resume`).
 
-    `question` is for readers; it shows the call with the arguments as they were written. `call_id`:
-    the call that it is about; empty if it asks whether to go on. `arguments`: those of the call in
-    the question, if they are not the ones that the model wrote. `id`: the first part of the id of
-    the question (`AskHuman.id`).
+    `question` is the text for readers. It shows the call with the arguments as written. `call_id`:
+    the call in question; empty if the question is whether to continue. `arguments`: the call's
+    arguments in the question, if they aren't the ones the model wrote. `id`: the first part of the
+    question's id (`AskHuman.id`).
     """
 
     question: str
@@ -301,7 +299,7 @@ class Paused:
     at: str | None = field(default=None, compare=False)
 
 
-Spoken = User | Assistant | ToolResult  # what a model gets to see
+Spoken = User | Assistant | ToolResult  # what a model sees
 Message = Spoken | Started | Verdict | Checked | Ended | Paused
 MESSAGES = get_args(Message)
 _TYPES: dict[str, type] = {message.__name__.lower(): message for message in MESSAGES}
@@ -317,9 +315,7 @@ def to_json(message: Message) -> Json:
 
 
 def from_json(data: Json) -> Message:
-    """The message that `to_json` wrote, with every field of the right type. Raises ValueError if
-    `data` is no such message.
-    """
+    """The message that `to_json` wrote. Raises ValueError if `data` isn't a valid message."""
     known = dict(data)
     kind = _TYPES.get(str(known.pop("type", "")))
     if kind is None:
@@ -333,8 +329,8 @@ def from_json(data: Json) -> Message:
 
 
 def find_problem(message: Message) -> str:
-    """Why a message, made by a user's own code, could not be read again from a file; empty if it
-    can be. (Its fields may have other types, or its arguments may hold what is no JSON.)
+    """Why a message that custom code made can't be saved and loaded again; empty if it can. (Its
+    fields may have the wrong types, or its arguments may not be JSON.)
     """
     try:
         record = json.loads(json.dumps(to_json(message)))
@@ -354,8 +350,8 @@ def validator_of(kind: type) -> "pydantic.TypeAdapter[Message]":
 
 
 def take_answered(open_calls: deque[ToolCall], result: ToolResult) -> ToolCall | None:
-    """Take the call that `result` answers out of `open_calls`, the calls of a reply that have no
-    result yet, and return it. None if there is no such call.
+    """Remove the call that `result` answers from `open_calls` (a reply's calls without a result)
+    and return it. None if there is no such call.
     """
     for call in open_calls:
         if call.id == result.call_id:

@@ -1,10 +1,10 @@
-"""Model: something that turns a Request into an Assistant message.
+"""Model: turns a Request into an Assistant message.
 
-Rule 1: a Request holds everything. A model does not keep the conversation.
-Rule 2: the four ways to ask (plain, async, streamed, async streamed) give the same Assistant.
-Rule 3: errors are ModelErrors (`errors.py`), for every provider.
+Rule 1: a Request contains everything. A model keeps no conversation state.
+Rule 2: the four methods (sync or async, complete or streamed) give the same Assistant.
+Rule 3: every provider raises ModelErrors (`errors.py`).
 
-To use a model of your own, subclass Model and write `complete`.
+For a custom model, subclass Model and write `complete`.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -21,12 +21,12 @@ from .waiting import in_a_thread
 
 @dataclass(frozen=True)
 class Request:
-    """One question to a model: the messages, and the tools that it may call.
+    """One call of a model: the messages, and the tools that it may call.
 
-    `output_schema` asks for an answer that is JSON of that schema. A reply is cut at the `deadline`
-    (a point in time, by `time.monotonic`; infinity for none) and at `max_output_tokens`. A request
-    can lower the model's own limit of tokens, but not raise it. `left_out`: earlier messages that
-    are not sent (`keep_turns`).
+    `output_schema`: the answer must be JSON that matches it. A reply is cut off at the `deadline`
+    (by `time.monotonic`; infinity means none) and at `max_output_tokens`. A request can lower the
+    model's own token limit, but not raise it. `left_out`: earlier messages that aren't sent
+    (`keep_turns`).
     """
 
     messages: Sequence[Spoken]
@@ -43,16 +43,16 @@ class Request:
 class Model:
     """A language model, or a scripted one.
 
-    `name` is the name of the provider, `model` the name of the model. A subclass must write
-    `complete`. It may replace the other methods with better ones.
+    `name` is the provider's name, `model` the model's name. A subclass must define `complete`, and
+    may override the other methods.
     """
 
     name: str = ""
     model: str = ""
-    is_checked: bool = False  # has it made sure itself that each reply can be recorded?
+    is_checked: bool = False  # does it check itself that each reply can be recorded?
 
     def complete(self, request: Request) -> Assistant:
-        """Ask, and wait for the whole reply."""
+        """Call the model, and wait for the complete reply."""
         raise NotImplementedError(f"{type(self).__name__} must define complete(request)")
 
     async def acomplete(self, request: Request) -> Assistant:
@@ -65,13 +65,13 @@ class Model:
         return reply
 
     def check(self) -> None:
-        """Raise a ModelError if a run would stop at once: no server, no key, no such model. By
+        """Raise a ModelError if a run would fail at once: no server, no key, no such model. By
         default, nothing is checked.
         """
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
-        """The reply as it forms: Deltas, and at the end what `complete` would have returned. By
-        default there are no Deltas.
+        """The reply as it arrives: Deltas, then what `complete` would have returned. By default
+        there are no Deltas.
         """
         yield self.complete(request)
 

@@ -1,4 +1,4 @@
-"""Outcome: the result of a run. Its facts come from the Turn of its transcript."""
+"""Outcome: the result of a run. Its properties are read from the transcript."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ Data = TypeVar("Data", default=Any)
 
 @dataclass(frozen=True)
 class Outcome(Generic[Data]):
-    """The result of a run. `transcript` is the whole conversation; the rest is about its last turn.
-    `data` is the answer as an object, if the agent has `answer=`: with `answer=Refund` this is an
-    `Outcome[Refund]`. `cost` is in the currency of the agent's `prices`; None if it has none.
-    `question`: what a person has to decide before the run can go on (`Agent.resume`).
+    """The result of a run. `transcript` is the whole conversation; everything else describes its
+    last turn. `data` is the answer as an object, if the agent has `answer=`: with `answer=Refund`
+    this is an `Outcome[Refund]`. `cost` is in the currency of the agent's `prices`; None if it has
+    none. `question`: what a person has to decide before the run can continue (`Agent.resume`).
     """
 
     answer: str
@@ -37,27 +37,27 @@ class Outcome(Generic[Data]):
 
     @cached_property
     def turn(self) -> Turn:
-        """The Turn, from which the other properties take their facts."""
+        """The Turn that the other properties read from."""
         return Turn.of(self.transcript)
 
     @property
     def model_calls(self) -> int:
-        """How often the model was asked."""
+        """How often the model was called."""
         return len(self.turn.replies)
 
     @property
     def thoughts(self) -> tuple[str, ...]:
-        """The thoughts, in order, also those that calls carried."""
+        """The thoughts, in order. Thoughts that calls carried are included."""
         return tuple(thought.text for thought in self.turn.thoughts)
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The tool calls that were run, in order, each with its thought. `think` does not count."""
+        """The tool calls that ran, in order, each with its thought. `think` doesn't count."""
         return tuple(self.turn.actions)
 
     @property
     def behind_a_thought(self) -> int:
-        """How many of the actions had a thought behind them."""
+        """How many of the actions were covered by a thought."""
         return sum(action.thought is not None for action in self.turn.actions)
 
     @property
@@ -68,9 +68,7 @@ class Outcome(Generic[Data]):
 
     @property
     def cause(self) -> str:
-        """Why the last reply broke off or was refused, in the provider's words; empty if it did
-        not.
-        """
+        """Why the last reply was cut off or refused, in the provider's words; else empty."""
         if self.turn.reply is None:
             return ""
         return self.turn.reply.cause
@@ -82,8 +80,8 @@ class Outcome(Generic[Data]):
 
 
 def describe_run(turn: Turn) -> list[str]:
-    """What was done in a turn, in parts of one sentence: what is missing, the actions, and how
-    often the model was asked. It reads the same in `print(outcome)`, on the console and on a page.
+    """The parts of a one-line summary of a turn: what is missing, the actions, and the model calls.
+    `print(outcome)`, the console and the pages all use it.
     """
     parts = [f"missing: {shorten(missing)}" for missing in find_missing(turn)]
     parts.append(describe_actions(turn.actions))
@@ -92,8 +90,8 @@ def describe_run(turn: Turn) -> list[str]:
 
 
 def describe_actions(actions: Collection[Action]) -> str:
-    """How many actions there were, how many of them failed or may have happened, and how many had a
-    thought behind them.
+    """How many actions there were, how many failed or may have happened, and how many were covered
+    by a thought.
     """
     if not actions:
         return "no action"
@@ -106,13 +104,13 @@ def describe_actions(actions: Collection[Action]) -> str:
         text += f", {in_doubt} may have happened"
     thoughtful = sum(action.thought is not None for action in actions)
     if thoughtful < len(actions):
-        return f"{text}, {thoughtful or 'none'} of them behind a thought"
+        return f"{text}, {thoughtful or 'none'} of them after a thought"
     each = "each " if len(actions) > 1 else ""
-    return f"{text}, {each}behind a thought"
+    return f"{text}, {each}after a thought"
 
 
 def find_missing(turn: Turn) -> list[str]:
-    """What the checks found missing since the last action."""
+    """What the checks have found missing since the last action."""
     latest: dict[str, Checked] = {}
     for message, _ in reversed(turn.log.entries):
         if isinstance(message, ToolResult) and message.name != THINK_NAME and not message.refused:
@@ -130,7 +128,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def report_actions(turn: Turn) -> str:
-    """What was done in a turn, one line for each action: ✓ or ✗, the call, and what went wrong."""
+    """One line for each action of a turn: ✓ or ✗, the call, and what went wrong."""
     return "\n".join(_report_action(action) for action in turn.actions)
 
 

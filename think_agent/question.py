@@ -1,10 +1,11 @@
-"""Question: what a person is asked, and the answers to it.
+"""Question: a question to a person, and the possible answers.
 
 Rule 1: A question has an id, and an answer names it: `question.yes(by="the manager")`. A call's id
-        would not do, because some servers number their calls again in each reply.
-Rule 2: The id has two parts. The first is made when the run pauses, and recorded (`Paused.id`). The
-        second is a digest of what is shown: the tool, the arguments, and what the function will
-        get. So after a change of the code, the same pause shows another question.
+        isn't enough, because some servers restart their call numbers in each reply.
+Rule 2: The id has two parts. The first is created when the run pauses, and is recorded
+        (`Paused.id`). The second is a digest of what the person sees: the tool, the arguments, and
+        what the function will get. So if the code changes during a pause, the question gets another
+        id.
 Rule 3: The second part is never recorded: a secret in the arguments could be guessed from it.
 """
 
@@ -18,19 +19,18 @@ from .text import canonical, well_formed
 
 @dataclass(frozen=True)
 class AskHuman:
-    """A person has to decide before the run can go on: about `call`, or (no `call`) whether to go
-    on at all.
+    """A person has to decide about `call`, or (without a `call`) whether the run continues.
 
     - `thought`: the thought that justifies the call
     - `received`: the arguments as the function will get them
-    - `remark`: why the person is asked, if it is not the tool alone
-    - `as_new`: an earlier try of the call may have happened. Then nothing is edited, and there are
-      three answers: the same again (yes), this new one (new), or no
+    - `remark`: why the person is asked, unless it's only because of the tool
+    - `as_new`: set if an earlier try of the call may have happened. There are then three answers:
+      repeat that try (yes), run `as_new` (new), or no. Arguments can't be edited
     - `pause`: the first part of the id
-    - `stable`: `received` without the defaults that are made again each time
-    - `is_refused`: today's code would refuse the call, so a yes will not run it
+    - `stable`: `received` without defaults that are generated on each call
+    - `is_refused`: the current code would refuse the call, so a yes won't run it
 
-    `yes`, `no`, `new` and `stop` make the answers for `Agent.resume` and `approve=`.
+    `yes`, `no`, `new` and `stop` create the answers for `Agent.resume` and `approve=`.
     """
 
     question: str
@@ -50,12 +50,12 @@ class AskHuman:
 
     @property
     def id(self) -> str:
-        """The name of this question. A page or a queue sends it back with the answer."""
+        """The id of this question. A page or a queue sends it back with the answer."""
         return f"{self.pause}.{self.shown}"
 
     @property
     def shown(self) -> str:
-        """A digest of what the person sees, and nothing else: the wording may change (rule 2)."""
+        """A digest of what the person decides about (rule 2). The question's wording may change."""
         import hashlib  # late, because it loads OpenSSL
 
         what: list[Any] = []
@@ -66,29 +66,29 @@ class AskHuman:
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def yes(self, *, by: str = "", reason: str = "", arguments: Json | None = None) -> Verdict:
-        """Run the call as it is shown, or with `arguments` in place of those that are shown. (Or,
-        without a call: go on.) The model reads `reason`.
+        """Run the call as shown, or with other `arguments`. (Without a call: continue.) The model
+        reads `reason`.
         """
         return self._answer("yes", by, reason, arguments=arguments)
 
     def new(self, *, by: str = "", reason: str = "") -> Verdict:
-        """Run `as_new`: it is a call of its own, even if an earlier one may have happened."""
+        """Run `as_new` as a separate call, even if an earlier one may have happened."""
         return self._answer("yes", by, reason, new=True)
 
     def no(self, reason: str = "", *, by: str = "") -> Verdict:
-        """Do not run the call; the model reads `reason`. (Or, without a call: end the turn.)"""
+        """Don't run the call; the model reads `reason`. (Without a call: end the turn.)"""
         return self._answer("no", by, reason)
 
     def stop(self, reason: str = "", *, by: str = "") -> Verdict:
-        """Do not run the call, and end the turn."""
+        """Don't run the call, and end the turn."""
         return self._answer("quit", by, reason)
 
     def _answer(self, decision: Any, by: str, reason: str, **rest: Any) -> Verdict:
         return Verdict(decision, self.call_id, reason, by, question=self.id, **rest)
 
     def take_answer(self, answer: Verdict | bool, source: object = "the verdict") -> Verdict:
-        """The person's answer as it is recorded: it says to which call, and with which arguments.
-        Raises TypeError if it is not an answer to this question; `source` is where it is from.
+        """The person's answer in the form that's recorded, with the call and its arguments. Raises
+        TypeError, which names the `source` of the answer, if it isn't one to this question.
         """
         if is_a(answer, bool):
             answer = self.yes() if answer else self.no()
@@ -113,8 +113,8 @@ class AskHuman:
         return self._say_to_what(replace(answer, new=False), self.call)
 
     def _say_to_what(self, answer: Verdict, call: ToolCall) -> Verdict:
-        """A yes to `call`, or to the arguments that the person put in."""
-        assert isinstance(call.arguments, dict)  # other arguments are refused before the question
+        """A yes to `call`, with the person's arguments if they changed them."""
+        assert isinstance(call.arguments, dict)  # anything else is refused before it's asked
         arguments = answer.arguments
         if arguments is None:
             arguments = call.arguments

@@ -1,11 +1,11 @@
-"""Received: a model's reply as it goes into the transcript.
+"""Received: complete a model's reply before it's recorded.
 
-Rule 1: every call has an id. If the wire gave none, it is made from the number of ids so far, so
-        it is the same if a run is streamed or resumed.
-Rule 2: every call says where it carries its thought, because a reader of the transcript does not
-        have the tool.
-Rule 3: the reply says what was asked of it, and whether it obeyed. That is judged by the reply
-        alone, whatever the provider promised.
+Rule 1: every call has an id. If the provider sent none, it's numbered by the ids so far. So a
+        streamed or resumed run makes the same id.
+Rule 2: every call names the argument that carries its thought, because a reader of the transcript
+        doesn't have the tool.
+Rule 3: the reply stores its tool choice and whether it followed it. Only the reply itself counts,
+        whatever the provider promised.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,8 @@ from .turn import Turn
 def read_received(
     reply: Assistant, choice: ToolChoice, turn: Turn, at: str, tools: Mapping[str, Tool]
 ) -> Assistant:
-    """The reply with the ids of its calls, the tool choice, and whether the reply obeyed it; `at`
-    is its time stamp, `tools` are those of the agent.
+    """The reply with ids for its calls, its tool choice, and whether it followed that choice. `at`
+    is its time stamp, `tools` are the agent's tools.
     """
     return replace(
         reply,
@@ -33,7 +33,7 @@ def read_received(
 
 
 def _find_enforcer(reply: Assistant, choice: ToolChoice) -> Enforced:
-    """Who made sure of the tool choice (`Assistant.enforced`), judged by the reply."""
+    """Who enforced the tool choice (`Assistant.enforced`), judged by the reply."""
     ignores_form = reply.dialect and reply.stop_reason == "malformed"  # a dialect needs its form
     tells = reply.is_usable or ignores_form
     if choice == "auto" or reply.enforced == "prompt":
@@ -46,8 +46,8 @@ def _find_enforcer(reply: Assistant, choice: ToolChoice) -> Enforced:
 
 
 def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
-    """`calls`, each with an id. If the wire gave none, the id is `call_N`, and N counts the ids of
-    the whole transcript.
+    """`calls`, each with an id. If the provider sent none, the id is `call_N`, where N counts the
+    ids of the whole transcript.
     """
     taken = {call.id for call in calls}
     named = []
@@ -62,7 +62,7 @@ def with_ids(calls: tuple[ToolCall, ...], turn: Turn) -> tuple[ToolCall, ...]:
 
 
 def _with_places(calls: tuple[ToolCall, ...], tools: Mapping[str, Tool]) -> tuple[ToolCall, ...]:
-    """`calls`, each with the argument in which it carries its thought (rule 2)."""
+    """`calls`, each with the name of the argument that carries its thought (rule 2)."""
     placed = []
     for call in calls:
         tool = tools.get(call.name)
@@ -73,7 +73,7 @@ def _with_places(calls: tuple[ToolCall, ...], tools: Mapping[str, Tool]) -> tupl
 
 
 def notices(reply: Assistant, turn: Turn) -> Iterator[str]:
-    """What a watcher should know about a reply, the last one of `turn`."""
+    """Notices for a watcher about the last reply of `turn`."""
     if reply.notice:
         yield reply.notice
     if reply.is_usable and not is_honored(reply.tool_choice, reply):
@@ -81,7 +81,7 @@ def notices(reply: Assistant, turn: Turn) -> Iterator[str]:
 
 
 def is_honored(choice: ToolChoice, reply: Assistant) -> bool:
-    """Does `reply` do what the tool choice asked?"""
+    """Does `reply` do what its tool choice asked for?"""
     called = [call.name for call in reply.tool_calls]
     match choice:
         case Force(name=name):
@@ -94,8 +94,8 @@ def is_honored(choice: ToolChoice, reply: Assistant) -> bool:
 
 
 def not_honored(choice: ToolChoice, reply: Assistant, ignored: int) -> str:
-    """What a watcher should know about a reply that did not do what its tool choice asked.
-    `ignored`: how many in a row ignored theirs, with this one.
+    """The notice about a reply that didn't do what its tool choice asked for. `ignored`: how many
+    replies in a row ignored theirs, including this one.
     """
     if choice == "none":
         return f"{reply.model} called tools in its final reply; they were not run."

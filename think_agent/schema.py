@@ -1,11 +1,11 @@
 """Schema: the signature of a function as a JSON schema, for `@tool`.
 
-Rule 1: a parameter that cannot be described to a model is a TypeError when the tool is declared. No
-        parameter ever silently becomes a string.
-Rule 2: pydantic builds the schema and validates with the same model, so the two cannot disagree.
-Rule 3: the schema has no references and no titles: several servers and SDKs drop what they would
-        have to look up.
-Rule 4: only `transform_schema` walks through a schema. A small function says what is done to each
+Rule 1: a parameter that can't be described to a model is a TypeError when the tool is declared. No
+        parameter silently becomes a string.
+Rule 2: pydantic builds the schema and validates with the same model, so the two can't disagree.
+Rule 3: the schema has no references and no titles, because several servers and SDKs ignore
+        references.
+Rule 4: only `transform_schema` walks through a schema. It gets a small function that changes each
         part.
 """
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Change = Callable[[Json], Json]
 Place = tuple[str | int, ...]  # the keys that lead to a value
-# The arguments of a call that fits its tool: in the tool's model, or (a ready schema) as they are.
-# (The name is in quotes, because pydantic loads its models late.)
+# Valid arguments of a call: an instance of the tool's model, or plain JSON if the tool was declared
+# with a schema. (In quotes, because pydantic loads BaseModel late.)
 Fitted = Union["pydantic.BaseModel", Json]
 NULL: Json = {"type": "null"}
 BY_NAME = ("properties", "patternProperties")  # keywords whose value maps names to schemas
@@ -45,7 +45,7 @@ ARGS = r"^Args:\n((?:[ \t]+\S.*\n?|\s*\n)*)"  # with its indented lines
 # For example `amount (int): in cents`, and the lines below it that are indented more.
 ENTRY = r"^(?P<name>\w+)(?: *\([^)\n]*\))?:(?P<note>.*(?:\n(?:[ \t].*)?)*)"
 NO_SCHEMA = (pydantic.PydanticUserError, pydantic_core.SchemaError, TypeError)
-KEY = "idempotency_key"  # the kit fills in a parameter of this name, and no model sees it
+KEY = "idempotency_key"  # the kit fills in a parameter of this name; models don't see it
 
 
 def arguments_model(
@@ -56,10 +56,10 @@ def arguments_model(
     """
     try:
         hints = get_type_hints(_find_annotated(function), include_extras=True)
-    except Exception as error:  # an annotation may hold anything
+    except Exception as error:  # an annotation can run any code
         raise TypeError(f"tool {name}: a type annotation cannot be resolved: {error}") from error
 
-    given = getattr(function, "keywords", {})  # by a partial: no model sees or replaces these
+    given = getattr(function, "keywords", {})  # by a partial; models can't see or replace these
     model_fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == KEY or parameter.name in given:
@@ -75,7 +75,7 @@ def arguments_model(
         field = pydantic.Field(default, alias=parameter.name)
         model_fields[f"argument_{len(model_fields)}"] = (kind, field)
     model: type[pydantic.BaseModel] = pydantic.create_model(
-        # NaN is refused, too: it would pass every limit that it is compared with.
+        # NaN is refused as well: no comparison with a limit would catch it.
         name,
         __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
         **model_fields,
@@ -84,7 +84,7 @@ def arguments_model(
 
 
 def _find_annotated(function: Any) -> Any:
-    """The function that has the annotations: of a callable object, that is its `__call__`."""
+    """The function that has the annotations; for a callable object, its `__call__`."""
     plain = strip_partial(function)
     if inspect.isroutine(plain) or inspect.isclass(plain):
         return plain
@@ -92,8 +92,8 @@ def _find_annotated(function: Any) -> Any:
 
 
 def return_schema(function: Callable[..., Any]) -> Json | None:
-    """The JSON schema of what a function returns, by its annotation. None if the annotation does
-    not say, or says something that is no JSON; nothing depends on it.
+    """The JSON schema of a function's return annotation. None if there is no annotation or it has
+    no schema. It's informational only.
     """
     hint = get_type_hints(_find_annotated(function), include_extras=True).get("return")
     if hint in (None, type(None), Any):
@@ -101,13 +101,13 @@ def return_schema(function: Callable[..., Any]) -> Json | None:
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_with_description(hint, None))
         schema = adapter.json_schema(mode="serialization")
-    except Exception:  # any type may be returned, and some bring code of their own
+    except Exception:  # the type may run its own code
         return None
     return transform_schema(schema, _without_what_says_nothing, recursive={}) or None
 
 
 def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
-    """Why a tool cannot have this parameter; empty if it can."""
+    """Why a tool can't have this parameter; empty if it can."""
     from pydantic.fields import FieldInfo  # loaded when a tool is made, not at import
 
     name = parameter.name
@@ -131,8 +131,8 @@ def _problem_of(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> str:
 
 
 def _with_description(kind: Any, note: str | None) -> Any:
-    """The type with its description. `Annotated[int, "text"]` is the plain way to describe a
-    parameter, but pydantic needs a Field.
+    """The type with its description. A plain `Annotated[int, "text"]` describes a parameter, but
+    pydantic needs a Field.
     """
     text = note
     for annotation in getattr(kind, "__metadata__", ()):
@@ -145,8 +145,8 @@ def _with_description(kind: Any, note: str | None) -> Any:
 
 
 def transform_schema(schema: Json, change: Change, *, recursive: Json | None = None) -> Json:
-    """`schema` without references, and with `change` applied to every schema in it, the inner ones
-    first. A type that contains itself becomes `recursive`; if that is None, it is a TypeError.
+    """`schema` without references, and with `change` applied to every schema in it, innermost
+    first. A type that contains itself becomes `recursive`; if that's None, it's a TypeError.
     """
     inlined: Json = _Walk(schema, change, recursive).transform(schema, ())
     return inlined
@@ -154,7 +154,7 @@ def transform_schema(schema: Json, change: Change, *, recursive: Json | None = N
 
 @dataclass(frozen=True)
 class _Walk:
-    """A walk through `schema`. `inside`: the references that lead to the present place."""
+    """A walk through `schema`. `inside`: the references that lead to the current node."""
 
     schema: Json
     change: Change
@@ -206,15 +206,15 @@ def _without_what_says_nothing(node: Json) -> Json:
 
 
 def reduce_schema(schema: Json, *, strict: bool) -> Json:
-    """The `schema` of an object, with only the keywords that every provider accepts: type, enum,
-    items, anyOf, and properties with required and `additionalProperties: false`. Bounds, patterns
-    and formats are left out: whoever reads the value has to check them.
+    """An object's `schema`, reduced to the keywords that every provider accepts: type, enum, items,
+    anyOf, and properties with required and `additionalProperties: false`. Bounds, patterns and
+    formats are dropped, so the reader of the value has to check them.
 
-    `strict` modes need every property to be required. So an optional property becomes one that may
-    be null, and whoever reads the value takes such a null out again. Three things stay open: an
-    object that names no properties, a value of any type, and a type that contains itself.
-    llama.cpp, Ollama and Gemini accept these; OpenAI and Anthropic answer 400. Anthropic also
-    limits unions to 16 in a schema, and every optional property is a union.
+    `strict` modes need every property to be required. So an optional property may be null instead,
+    and the reader of the value removes that null. Three things can't be made strict: an object
+    without named properties, a value of any type, and a type that contains itself. llama.cpp,
+    Ollama and Gemini accept these; OpenAI and Anthropic answer 400. Anthropic also limits a schema
+    to 16 unions, and every optional property is one.
     """
 
     def reduce(node: Json) -> Json:
@@ -251,7 +251,7 @@ def _nullable(schema: Json) -> Json:
 
 
 def values_by_name(model: "pydantic.BaseModel") -> Json:
-    """The values in a model, by the names under which they were given."""
+    """The values in a model, by the parameters' names."""
     values = dict(model.model_extra or {})
     for name, field in type(model).model_fields.items():
         values[_find_given_name(name, field)] = getattr(model, name)
@@ -266,7 +266,7 @@ def _find_given_name(name: str, field: "FieldInfo") -> str:
 
 
 def without_made_defaults(model: "pydantic.BaseModel") -> Json:
-    """`values_by_name` without the defaults that a factory makes: they may differ each time."""
+    """`values_by_name` without the defaults that a factory generates, which can vary."""
     values = values_by_name(model)
     for name, field in type(model).model_fields.items():
         if field.default_factory is None:
@@ -278,8 +278,8 @@ def without_made_defaults(model: "pydantic.BaseModel") -> Json:
 
 
 def dump(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = values_by_name) -> Any:
-    """A value as JSON with all of its fields, also secrets and those that pydantic leaves out."""
-    if type(value) in SCALARS:  # and not a class made from one, such as an enum
+    """A value as JSON with all its fields, including secrets and those that pydantic excludes."""
+    if type(value) in SCALARS:  # but not a subclass, such as an enum
         return value
     match value:
         case pydantic.RootModel(root=root):
@@ -290,7 +290,7 @@ def dump(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = values_
             return {str(key): dump(item, fields_of) for key, item in value.items()}
         case list() | tuple() | deque():
             return [dump(item, fields_of) for item in value]
-        case set() | frozenset():  # their order differs from process to process
+        case set() | frozenset():  # their order varies between processes
             return sorted((dump(item, fields_of) for item in value), key=json_text)
         case bytes():
             return value.decode(errors="backslashreplace")
@@ -302,8 +302,8 @@ def dump(value: Any, fields_of: "Callable[[pydantic.BaseModel], Json]" = values_
 
 
 def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
-    """Why `value` does not fit a ready schema, as text for the model, and at which places. Both are
-    empty if it fits.
+    """Why `value` doesn't match a schema, as text for the model, and at which places. Both are
+    empty if it matches.
     """
     from jsonschema.validators import validator_for  # late: most tools have a signature
 
@@ -313,16 +313,16 @@ def find_misfits(value: Json, schema: Json) -> tuple[str, list[Place]]:
 
 
 def _places_of(error: Any) -> Iterator[Place]:
-    """Where a value does not fit; for a union, where it does not fit each branch."""
+    """Where a value doesn't match; for a union, where it doesn't match each branch."""
     yield tuple(error.absolute_path)
     for inner in error.context:
         yield from _places_of(inner)
 
 
 def repair(value: Any, places: Iterable[Place]) -> bool:
-    """Put right, in place, two slips of models that are easily told from a mistake: a null for what
-    may be left out, and a list or an object that is written as JSON text. `places`: where
-    validation failed. Returns whether anything was changed; it has to be validated again then.
+    """Repair, in place, two harmless slips of models: a null for an optional value, and a list or
+    object written as JSON text. `places`: where validation failed. Returns whether anything
+    changed; if so, validate again.
     """
     has_changed = False
     for place in places:
@@ -344,7 +344,7 @@ def remove_null(value: Any, place: Place) -> bool:
 
 
 def _read_json_text(arguments: Any, place: Place) -> bool:
-    """Replace an argument that is the text of a list or an object by what it says."""
+    """If an argument is the JSON text of a list or an object, replace it with that value."""
     name = place[0] if place else None
     text = arguments.get(name) if isinstance(arguments, dict) else None
     if not isinstance(text, str) or not text.lstrip().startswith(("[", "{")):
@@ -357,7 +357,7 @@ def _read_json_text(arguments: Any, place: Place) -> bool:
 
 
 def problems(error: "pydantic.ValidationError") -> str:
-    """Why a value was refused, as text for the model that wrote it."""
+    """Why a value is invalid, as text for the model that wrote it."""
     items = error.errors(include_url=False, include_context=False)
     return "; ".join(_describe_problem(item) for item in items)
 

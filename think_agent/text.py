@@ -1,17 +1,17 @@
-"""Text from a model, a tool or a server: made safe to show, and short enough.
+"""Text from a model, a tool or a server: make it safe to display, and shorten it.
 
-Rule 1: text goes to a terminal, a page or an error only through `sanitize`. It writes out invisible
-        characters, and those that control a terminal, as text (`\\x1b`, `\\u202e`).
-Rule 2: text from outside comes in only through `well_formed`. It replaces lone surrogates, which no
-        SDK can send back.
+Rule 1: text is shown on a terminal, a page or in an error only after `sanitize`, which escapes
+        invisible and control characters (`\\x1b`, `\\u202e`).
+Rule 2: text from outside passes through `well_formed`, which replaces lone surrogates: no SDK can
+        send those back.
 """
 
 import json
 
 FENCED = r"```(?:[a-zA-Z][\w-]*\s)?(.*?)(?:```)?"  # with the language after the opening fence
 JOINERS = "\u200c\u200d"  # invisible, but part of emoji and of several scripts
-# Printable, but nothing to see: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties,
-# and the empty Braille pattern.
+# Printable but invisible: Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties, and the
+# empty Braille pattern.
 UNSEEN = (
     f"[{JOINERS}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0100-\U000e01ef]"
@@ -19,7 +19,7 @@ UNSEEN = (
 
 
 def sanitize(text: str, keep: str = "\n\t") -> str:
-    """`text` with control, format and other invisible characters written out, except `keep`."""
+    """`text` with control, format and other invisible characters escaped, except `keep`."""
     if text.isprintable():
         return text
     import unicodedata  # late: most text is printable
@@ -36,20 +36,20 @@ def sanitize(text: str, keep: str = "\n\t") -> str:
 
 
 def write_out(text: str, keep: str = "\n\t") -> str:
-    """`sanitize`, and every character that is printable but can't be seen is written out, too."""
-    import re  # late: only a question to a person needs it
+    """`sanitize`, which also escapes every character that's printable but invisible."""
+    import re  # late: only questions to a person need it
 
     shown = sanitize(text, keep)
     return re.sub(UNSEEN, lambda found: found[0].encode("unicode_escape").decode(), shown)
 
 
 def is_blank(text: str) -> bool:
-    """Does the text say nothing? A text that says something has at least one letter or digit."""
+    """Does the text have no letter and no digit?"""
     return not any(char.isalnum() for char in text)
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """`text` on one line, of at most `limit` characters. If it was cut, the last one is `…`."""
+    """`text` on one line of at most `limit` characters. If it's cut, the last one is `…`."""
     text = " ".join(text.split())
     if len(text) <= limit:
         return text
@@ -68,8 +68,8 @@ def well_formed(text: str, lone: str = "replace") -> str:
 
 
 def remove_fence(text: str) -> str:
-    """A text without the whitespace around it, and without one code fence around all of it. (The
-    end of the fence may be missing: some servers take it for a stop word.)
+    """Strip whitespace and one code fence around the whole text. (The closing fence may be missing,
+    because some servers use it as a stop word.)
     """
     import re  # late: few runs need it
 
@@ -81,7 +81,7 @@ def remove_fence(text: str) -> str:
 
 
 json_text = json.JSONEncoder(ensure_ascii=False).encode
-"""A value as JSON. Characters outside of ASCII stay as they are."""
+"""A value as JSON. Non-ASCII characters stay as they are."""
 
 
 canonical = json.JSONEncoder(sort_keys=True).encode

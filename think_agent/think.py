@@ -1,17 +1,16 @@
-"""The think tool. It does nothing: its value is the note that the model writes when it calls it.
+"""The think tool. It does nothing; its value is the note the model writes when it calls it.
 
-Rule 1: `thought` holds working notes (a plan, open questions, a result checked against the rules).
-        The tool never asks the model to write out its internal reasoning: some models refuse that,
-        and native reasoning has its own channel. A think tool of your own may have several texts,
-        such as `for` and `against`: together they are the thought.
-Rule 2: `should_continue` is the exit signal. "false" asks for the closing reply: one more, without
-        tools, which gives the answer. The value may come as a bool or as text, in upper or lower
-        case. If it is missing or unreadable, it means *continue*, and the tool result says what was
-        wrong. (To stop by default would end a run too early, and nobody would notice. To continue
-        ends it at a limit at worst, and everybody can see that.)
-Rule 3: the kit answers a think call itself (`acknowledge`). It confirms only what it has read: a
-        thought that is missing is an error, and justifies no call. The answer is never empty,
-        because some SDKs drop an empty tool message. No code of yours runs.
+Rule 1: `thought` holds working notes: a plan, open questions, a result checked against the rules.
+        The tool doesn't ask the model to write out its internal reasoning, because some models
+        refuse that, and native reasoning has its own channel. A custom think tool may have several
+        text arguments, such as `for` and `against`; together they are the thought.
+Rule 2: `should_continue` is the exit signal. "false" asks for the closing reply: one more reply,
+        without tools, that gives the answer. The value may be a bool or text, in upper or lower
+        case. If it's missing or unreadable, it means *continue*, and the tool result says what was
+        wrong. (A wrong stop is silent. A wrong "continue" hits a limit at worst, which is visible.)
+Rule 3: the kit answers a think call itself (`acknowledge`); none of your code runs. A missing
+        thought is an error and covers no call. The result is never empty, because some SDKs drop an
+        empty tool message.
 
 Source of the idea and of `THINK_MINIMAL`: Anthropic, "The think tool", 2025-03-20.
 """
@@ -23,13 +22,13 @@ from .messages import CARRIED, THINK_NAME, Assistant, Json, ToolCall, ToolResult
 from .text import is_blank
 from .tools import Tool
 
-# What `should_continue` says; None if it is missing or unreadable. "cannot" is a value of
-# THINK_CANNOT (`policies/cannot.py`).
+# The value of `should_continue`; None if it's missing or unreadable. Only THINK_CANNOT has "cannot"
+# (`policies/cannot.py`).
 Signal = bool | Literal["cannot"] | None
 RECORDED = "Thought recorded."
-END_NOTED = "The end is noted."  # `should_continue` is "false", and there is no thought
-NO_THOUGHT = ("should_continue", "missing")  # arguments of a think tool that are no thought
-# What the model reads if a guarded call has no thought behind it (`policies/gate.py`).
+END_NOTED = "The end is noted."  # for "false" without a thought
+NO_THOUGHT = ("should_continue", "missing")  # the think arguments that are no notes
+# What the model reads if no thought covers a guarded call (`policies/gate.py`).
 THINK_FIRST = "not run. Call think first: check this step against the rules. Then call it again."
 CARRY_FIRST = (  # the same with `carry=True`, where there is no think tool
     "not run. Check this step against the rules in its argument {!r}, and call it again."
@@ -52,7 +51,7 @@ def _think(description: str, **arguments: Json) -> Tool:
         "required": list(arguments),
         "additionalProperties": False,
     }
-    # It has no function: the kit answers the call.
+    # It has no function, because the kit answers the call.
     return Tool(name=THINK_NAME, description=description, parameters=parameters)
 
 
@@ -75,7 +74,7 @@ THINK_MINIMAL = _think(
     "checked or a plan has to be made.",
     thought=THOUGHT,
 )
-"""The think tool as first published. It asks for no exit signal, so silence says "done"."""
+"""The think tool as first published. It has no exit signal, so silence means "done"."""
 
 
 def has_signal(tool: Tool) -> bool:
@@ -84,8 +83,8 @@ def has_signal(tool: Tool) -> bool:
 
 
 def read_thought(call: ToolCall) -> str:
-    """The notes in a think call; empty if there are none. If they have several arguments, each is
-    on a line with its name. Of another call: the thought that it carries.
+    """The notes in a think call; empty if there are none. Several arguments become one line each,
+    with their names. For any other call: the thought that it carries.
     """
     if call.name != THINK_NAME:
         return read_carried(call)
@@ -101,8 +100,8 @@ def read_thought(call: ToolCall) -> str:
 
 
 def find_missing_notes(call: ToolCall, tool: Tool) -> list[str]:
-    """The arguments of a think call that should hold a text and hold none: those that the tool
-    requires, or (it requires none) all, if no one holds a text.
+    """The arguments of a think call that lack their text. If the tool requires any, these are the
+    required ones without a text. Otherwise they are all its arguments, if none has a text.
     """
     properties = tool.parameters.get("properties", {})
     names = [name for name in properties if name not in NO_THOUGHT]
@@ -117,7 +116,7 @@ def find_missing_notes(call: ToolCall, tool: Tool) -> list[str]:
 
 
 def read_carried(call: ToolCall) -> str:
-    """The thought that a call of another tool carries in its arguments; empty if it has none."""
+    """The thought that a call carries in its arguments; empty if there is none."""
     if call.name == THINK_NAME or isinstance(call.arguments, str):
         return ""
     value = call.arguments.get(call.thought_in)
@@ -127,7 +126,7 @@ def read_carried(call: ToolCall) -> str:
 
 
 def carrying(tool: Tool) -> Tool:
-    """The tool as it is shown to a model that has to put its thought into the call."""
+    """The tool as a model sees it with `Agent(carry=True)`: with an argument for the thought."""
     name = tool.thought_in
     properties = {name: THOUGHT, **tool.parameters.get("properties", {})}
     required = [name, *tool.parameters.get("required", ())]
@@ -136,40 +135,38 @@ def carrying(tool: Tool) -> Tool:
 
 
 def bare(call: ToolCall) -> ToolCall:
-    """A call without the thought that it carries. In this form it is approved and run."""
+    """A call without the thought that it carries. This is what's approved and run."""
     if call.name == THINK_NAME:
         return call
     return without(call, call.thought_in)
 
 
 def as_run(call: ToolCall, arguments: Json | None) -> ToolCall:
-    """A call in the form in which it was run: bare, and with `arguments`, if a person or a policy
-    put those in the place of what the model wrote.
-    """
+    """A call as it was run: bare, and with `arguments` if a person or a policy changed them."""
     if arguments is None:
         return bare(call)
     return replace(bare(call), arguments=arguments)
 
 
 def without(call: ToolCall, name: str) -> ToolCall:
-    """A call without the argument of this name."""
+    """A call without this argument."""
     if isinstance(call.arguments, str) or name not in call.arguments:
         return call
     return replace(call, arguments={k: v for k, v in call.arguments.items() if k != name})
 
 
 def read_signal(call: ToolCall) -> Signal:
-    """The exit signal of a think call. None means that it cannot be read: then the turn goes on."""
+    """The exit signal of a think call. None means that it can't be read, so the turn continues."""
     if isinstance(call.arguments, str):
         return None
-    text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it is missing
+    text = str(call.arguments.get("should_continue")).strip().lower()  # "none" if it's missing
     signals: dict[str, Signal] = {"true": True, "false": False, "cannot": "cannot"}
     return signals.get(text)
 
 
 def acknowledge(call: ToolCall, tool: Tool, under_schema: bool) -> ToolResult:
-    """The result of a think call. `under_schema`: it was written under a schema, which may leave
-    should_continue out (`wire/forms.py`): then that means "continue".
+    """The result of a think call. `under_schema`: a schema constrained the call. Such a schema may
+    leave out should_continue (`wire/forms.py`), which then means "continue".
     """
     signal = read_signal(call)
     missing = find_missing_notes(call, tool)
@@ -197,11 +194,11 @@ def _say_what_is_missing(call: ToolCall, missing: list[str]) -> str:
 
 
 def is_remark(reply: Assistant) -> bool:
-    """Is the text of a reply a remark beside its calls ("Let me look that up."), and not an answer?
+    """Is the text of a reply only a remark next to its calls ("Let me look that up.")?
 
-    An answer ends a turn, so a text beside calls is none. It's different if the calls are not run:
-    in a closing reply, and in one that is not usable. And a dialect says in one reply that all is
-    done, and what the answer is.
+    An answer ends a turn, so text next to calls isn't an answer. There are two exceptions: the
+    calls won't run (in a closing or unusable reply), or the reply is in a dialect, which can give
+    the signal and the answer in one reply.
     """
     calls = reply.tool_calls
     if not calls or not reply.is_usable or reply.tool_choice == "none":

@@ -1,14 +1,15 @@
 """A transcript in memory or on disk: an append-only file of JSON lines, one message a line.
 
-Rule 1: a line is written as soon as there is a message, so a killed process loses nothing. `flush`
-        puts the lines on the disk, so a power cut loses nothing either.
-Rule 2: the first line is a header: the version, an id, and what the model was told. If that has
-        changed, a new header is written before the next message. A header never holds an API key.
-Rule 3: if the last line was only half written, it is cut off when the file is opened: nothing was
-        done after it. Any other line that cannot be read is an error that names the line.
-Rule 4: only one process at a time uses the file: it is locked while it is open. The lock belongs to
-        the process that took it: a forked child has neither the lock nor the file.
-Rule 5: if a write fails, or a line cannot be read, the file stays as it was before.
+Rule 1: each message is written at once, so a killed process loses nothing. `flush` syncs the file
+        to disk, so a power cut loses nothing either.
+Rule 2: the first line is a header: the version, an id, the instructions, the tools and the model.
+        If one of these changes, a new header is written before the next message. A header never
+        contains an API key.
+Rule 3: if the last line is only half written, it's cut off when the file is opened, since nothing
+        was done after it. Any other unreadable line is an error that names the line.
+Rule 4: the file is locked while it's open, so only one process uses it. A forked child gets neither
+        the lock nor the file.
+Rule 5: if a write fails or a line can't be read, the file stays unchanged.
 
     {"type": "transcript", "version": 3, "id": "…", "created": "…", "model": "…", "tools": […], …}
     {"type": "user", "text": "I want a refund on ORD-001", "at": "2026-11-21T23:37:47.120+00:00"}
@@ -62,8 +63,8 @@ def checked_clock(now: Callable[[], str]) -> Callable[[], str]:
 
 
 class Transcript:
-    """The `messages` of a conversation, and the `turn` that they make. Only `append` changes them.
-    `is_held`: whoever opened it closes it, and not the run that uses it.
+    """The `messages` of a conversation, and the `turn` that's read from them. Only `append` changes
+    them. `is_held`: it stays open after a run, and the caller who opened it closes it.
     """
 
     path: str | None = None
@@ -86,24 +87,24 @@ class Transcript:
         self.turn.add(message)
 
     def flush(self) -> None:
-        """Return when all messages are on the disk, if they are in a file."""
+        """Wait until all messages are on disk, if they're in a file."""
 
     def close(self) -> None:
-        """Free the file, if there is one."""
+        """Close the file, if there is one."""
 
 
 class TranscriptFile(Transcript):
-    """The transcript in a file, which is open until `close`. `append` writes before it returns.
-    `notices`: what somebody who goes on with the file should know.
+    """A transcript in a file, which stays open until `close`. `append` writes before it returns.
+    `notices`: what a person who continues with the file should know.
 
-    `made_of` says what the model is told. It goes into the header of a new file, and is compared
-    with the header of an old one. Raises TranscriptError if the file cannot be used.
+    `made_of` goes into the header of a new file, and is compared with the header of an existing one
+    (rule 2). Raises TranscriptError if the file can't be used.
     """
 
     def __init__(self, path: str | os.PathLike[str], made_of: Json, *, now: str) -> None:
         super().__init__()
         self.path: str = os.fspath(path)
-        self._current: Json = {}  # the header that holds for the next message
+        self._current: Json = {}  # the header that applies to the next message
         self._header: Json | None = None  # to be written before the next message
         self._file = _open(self.path)
         try:
@@ -115,7 +116,7 @@ class TranscriptFile(Transcript):
 
     def _begin(self, made_of: Json, now: str) -> None:
         header = self._load()
-        with contextlib.suppress(OSError):  # without this, an old file would keep its mode
+        with contextlib.suppress(OSError):  # an existing file may have another mode
             os.chmod(self.path, 0o600)
         new_header = {"type": "transcript", "version": VERSION, "id": os.urandom(16).hex()}
         new_header |= {"created": now, **made_of}
@@ -127,8 +128,8 @@ class TranscriptFile(Transcript):
         self.compare(made_of, now)
 
     def compare(self, made_of: Json, now: str) -> None:
-        """Compare what the model is told with the header. If it has changed, a new header is
-        written before the next message. Raises TranscriptError if the file is closed.
+        """Compare `made_of` with the header. If it has changed, a new header will be written before
+        the next message. Raises TranscriptError if the file is closed.
         """
         self._check_open()
         before = self._current
@@ -138,7 +139,7 @@ class TranscriptFile(Transcript):
             if canonical(before.get(key)) != canonical(made_of[key]):
                 changed.append(_name_change(key, before.get(key), made_of[key]))
         if changed:
-            self.notices.append(f"{self.path}: changed since it was begun: {', '.join(changed)}.")
+            self.notices.append(f"{self.path}: changed since it was created: {', '.join(changed)}.")
             self._current = {**before, "created": now, **made_of}
             self._header = self._current
 
@@ -152,7 +153,7 @@ class TranscriptFile(Transcript):
         super().append(message)
 
     def flush(self) -> None:
-        """Return when all that was written is on the disk."""
+        """Wait until everything written so far is on disk."""
         self._check_open()
         try:
             os.fsync(self._file)
@@ -160,14 +161,14 @@ class TranscriptFile(Transcript):
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Free the file for others."""
+        """Close the file, which also unlocks it."""
         if sys.platform != "win32" and not self._file.closed:
-            # A command that was just begun may have a copy of the file for a moment.
+            # A command that's just being started may briefly hold a copy of the file.
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 
     def _load(self) -> Json | None:
-        """Read the file. Returns its last header, or None if there is nothing in it yet."""
+        """Read the file. Returns its last header, or None if the file is empty."""
         self._file.seek(0)
         data = self._file.readall()
         lines = data.splitlines(keepends=True)
@@ -178,7 +179,7 @@ class TranscriptFile(Transcript):
         is_begun = not lines and HEADER.startswith(torn[: len(HEADER)])
         if header is None and not is_begun:
             raise TranscriptError(f"{self.path}, line 1: not a transcript; choose another file")
-        try:  # the file is changed only now, after all of it could be read
+        try:  # change the file only now, when all of it has been read
             if torn:
                 self._file.truncate(len(data) - len(torn))
                 self.notices.append(f"{self.path}: a torn last line was cut off.")
@@ -189,7 +190,7 @@ class TranscriptFile(Transcript):
         return header
 
     def _read(self, lines: list[bytes]) -> Json | None:
-        """Read the messages. Returns the last header, or None if the first line is none."""
+        """Read the messages. Returns the last header, or None if the first line isn't a header."""
         header: Json | None = None
         for number, line in enumerate(lines, 1):
             try:
@@ -220,10 +221,10 @@ class TranscriptFile(Transcript):
 
     def _write(self, record: Json) -> None:
         self._check_open()
-        # Only ASCII: else a line with a lone surrogate in a model's text could not be written.
+        # Only ASCII: otherwise a lone surrogate in a model's text couldn't be written.
         try:
             line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        except RecursionError as error:  # then nobody could read the message again
+        except RecursionError as error:  # it couldn't be read again either
             raise self._unwritable("it is nested too deeply") from error
         size = os.fstat(self._file.fileno()).st_size
         try:
@@ -235,7 +236,7 @@ class TranscriptFile(Transcript):
 
 
 def _json_object(line: bytes) -> Json:
-    record = json.loads(line.decode())  # json would look for the encoding of each line
+    record = json.loads(line.decode())  # json.loads would detect the encoding of each line
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     return record
@@ -250,7 +251,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _name_change(key: str, before: object, now: object) -> str:
-    """What has changed. Tools are named: who offers one may have rewritten its description."""
+    """What has changed. Tools are listed by name, because a server may rewrite a description."""
     old, new = _by_name(before), _by_name(now)
     changed = [name for name in old | new if old.get(name) != new.get(name)]
     if not changed:
@@ -259,7 +260,7 @@ def _name_change(key: str, before: object, now: object) -> str:
 
 
 def _by_name(tools: object) -> dict[str, str]:
-    """The tools in a header, as JSON, by their names; none if `tools` are no tools."""
+    """The tools in a header, as JSON, by name; empty if `tools` isn't a list."""
     if not isinstance(tools, list):
         return {}
     return {str(tool.get("name")): canonical(tool) for tool in tools if isinstance(tool, dict)}
@@ -269,10 +270,10 @@ def _open(path: str) -> io.FileIO:
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         file = io.FileIO(path, "a+", opener=_open_private)
-    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         problem = getattr(error, "strerror", error)
         raise TranscriptError(f"{path}: cannot be opened ({problem}); choose another") from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device keeps nothing
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe or a device stores nothing
         file.close()
         raise TranscriptError(f"{path}: not a regular file; choose another")
     return file
@@ -286,13 +287,13 @@ _locked: WeakSet[io.FileIO] = WeakSet()
 
 
 def lock(file: io.FileIO, path: str | os.PathLike[str]) -> None:
-    """Lock the file until it is closed. A forked child closes its copy of the file at once: else
-    the lock would outlive this process. Raises TranscriptInUse if another process has it open.
+    """Lock the file until it's closed. A forked child closes its copy at once; otherwise the lock
+    would outlive this process. Raises TranscriptInUse if another process has it open.
     """
     _watch_forks()
     _locked.add(file)
     try:
-        if sys.platform == "win32":  # it locks bytes, and then others cannot read those
+        if sys.platform == "win32":  # Windows locks bytes, which others then can't read
             file.seek(FAR_BEHIND)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
@@ -308,8 +309,6 @@ def _watch_forks() -> None:
 
 
 def _close_copies() -> None:
-    """In a forked child: close its copies of the locked files (rule 4). That doesn't unlock them
-    for their owner, the parent.
-    """
+    """In a forked child, close its copies of the locked files. The parent keeps its locks."""
     for file in list(_locked):
         file.close()

@@ -1,18 +1,18 @@
-"""Turn: what a transcript says, read once.
+"""Turn: the facts of a transcript, read message by message.
 
     turn = Turn.of(transcript)      # or message by message: turn.add(message)
     turn.pending                    # the calls that have no result yet
     turn.thought_behind(call)       # the thought that covers a call (`cover.py`)
 
-A turn begins with a message from a person, and `Ended` ends it. A Turn is read from a whole
-transcript, and is about its last turn.
+A turn begins with a person's message and ends with `Ended`. A Turn reads the whole transcript. It
+describes the last turn.
 
-Rule 1: a Turn holds only facts that were read from the transcript. `add`, message by message, gives
-        the same Turn as `of`. (One exception: `restart_clock`.)
-Rule 2: the loop, the policies, the audit, telemetry and the evaluation take their facts from here.
-Rule 3: `history` lasts for the whole conversation, all else until a person speaks. A fact that only
-        one policy needs is in that policy's file: `turn.read(Misses)`.
-Rule 4: `add` costs the same, however long the transcript is.
+Rule 1: every fact comes from the transcript. Adding messages one by one gives the same Turn as
+        `of`. (One exception: `restart_clock`.)
+Rule 2: the loop, the policies, the audit, telemetry and the evaluation all read their facts here.
+Rule 3: `history` covers the whole conversation. Everything else is reset when a person speaks. A
+        fact that only one policy needs is in that policy's file: `turn.read(Misses)`.
+Rule 4: `add` takes constant time, however long the transcript is.
 """
 
 from collections import Counter, deque
@@ -45,7 +45,7 @@ CLOSING = ("limit", "budget", "answer")  # the kinds of message that ask for a c
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call as it was run, with the thought behind it (None: there was no thought)."""
+    """A tool call that ran, its result, and the thought that covered it (None: no thought did)."""
 
     call: ToolCall
     result: ToolResult
@@ -55,34 +55,35 @@ class Action:
 
 @dataclass
 class Turn:
-    """The facts of a transcript. All of them, except `history`, are about the last turn."""
+    """The facts of a transcript. All of them except `history` describe the last turn."""
 
     history: History = field(default_factory=History)
     request: User | None = None
 
-    # Where the turn stands.
+    # The current state.
     last: Spoken | None = None
     reply: Assistant | None = None  # the latest one
     reply_to: User | None = None  # the message that `reply` answers; None if it answers results
     signal: Signal = None  # `should_continue` of the last thought, if no action came after it
-    refused: bool = False  # was a call of `reply` refused? Then a signal in it does not count
-    # Calls of `reply` without a result. Those of a closing or unusable reply stay, and never run.
+    refused: bool = False  # was a call of `reply` refused? Then a signal in it doesn't count
+    # Calls of `reply` without a result. In a closing or unusable reply they stay here and never
+    # run.
     pending: deque[ToolCall] = field(default_factory=deque)
     ended: Ended | None = None
-    paused: Paused | None = None  # the run waits for a person
+    paused: Paused | None = None  # the run is waiting for a person
 
     # The starts of the next call and a person's decisions about it, in order.
     notes: tuple[Started | Verdict, ...] = ()
 
-    # What was done in it.
+    # What has happened so far.
     replies: list[Assistant] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # the kit's messages, by `User.kind`
     usage: Usage = field(default_factory=Usage)
     usage_of: dict[str, Usage] = field(default_factory=dict)  # by the name of the model
     clock: float | None = None  # the last time stamp, in seconds since 1970
-    seconds: float = 0.0  # of work, by the time stamps; to wait for a person is not work
-    thoughts_in_a_row: int = 0  # replies that called nothing but think
+    seconds: float = 0.0  # of work, by the time stamps; waiting for a person doesn't count
+    thoughts_in_a_row: int = 0  # replies that called only think
     cover: Cover = field(default_factory=Cover)  # which thought covers the next call
     log: Log = field(default_factory=Log)  # all messages, for the facts that one policy reads
 
@@ -98,7 +99,7 @@ class Turn:
 
     @classmethod
     def all(cls, messages: Iterable[Message]) -> "list[Turn]":
-        """The turns of a transcript, each with a history of its own."""
+        """The turns of a transcript, each with its own history."""
         turns: list[Turn] = []
         for message in messages:
             if not turns or (isinstance(message, User) and message.kind == "person"):
@@ -151,12 +152,12 @@ class Turn:
 
     @property
     def thoughts(self) -> list[Thought]:
-        """The thoughts, in order, also those that calls carried."""
+        """The thoughts, in order. Thoughts that calls carried are included."""
         return self.cover.thoughts
 
     @property
     def tokens(self) -> int:
-        """The tokens of the turn, input and output together."""
+        """Input and output tokens of the turn."""
         return self.usage.input_tokens + self.usage.output_tokens
 
     @property
@@ -168,8 +169,8 @@ class Turn:
 
     @property
     def last_words(self) -> str:
-        """What the latest reply says to the user. Empty if there is none, if it can't be read, or
-        if it is a remark beside calls.
+        """The latest reply's text for the user. Empty if there's no reply, if it can't be read, or
+        if the text is only a remark next to calls.
         """
         reply = self.reply
         if reply is None or reply.stop_reason == "malformed" or is_remark(reply):
@@ -178,23 +179,23 @@ class Turn:
 
     @property
     def is_answered(self) -> bool:
-        """Do all calls of the latest reply have their results, which the model has not read yet?"""
+        """Do all calls of the latest reply have results, which the model hasn't read yet?"""
         return isinstance(self.last, ToolResult) and not self.pending
 
     @property
     def says_done(self) -> bool:
-        """Did the model just signal that all is done? All calls of that reply have a result."""
+        """Did the model just signal that it's done, and do all calls of that reply have results?"""
         return self.is_answered and self.signal is False
 
     @property
     def is_closing_reply(self) -> bool:
-        """Is the latest reply a closing one? That is one which was asked with "none"."""
+        """Is the latest reply a closing reply (requested with the tool choice "none")?"""
         return self.reply is not None and self.reply.tool_choice == "none"
 
     @property
     def asks_to_close(self) -> bool:
-        """Does the last message ask for a closing reply? After a closing reply, every message of
-        the kit does (not that of a policy): the answer is missing, or not in the right form.
+        """Does the last message ask for a closing reply? After a closing reply, any message from
+        the kit does, since the answer is missing or malformed. A message from a policy doesn't.
         """
         if not isinstance(self.last, User):
             return False
@@ -204,7 +205,7 @@ class Turn:
 
     @property
     def limit(self) -> Exit | None:
-        """The exit for a limit of which the model was told; None if there is none."""
+        """The exit for the limit that the kit has announced to the model; None if it hasn't."""
         if "limit" in self.asked:
             return "limit"
         if "budget" in self.asked:
@@ -213,7 +214,7 @@ class Turn:
 
     @property
     def way_out(self) -> Exit:
-        """The exit if the words of the latest reply are the answer."""
+        """The exit to use if the latest reply's text is the answer."""
         if self.limit:
             return self.limit
         if self.is_closing_reply and self.signal is False:
@@ -221,26 +222,26 @@ class Turn:
         return "silence"
 
     def thought_behind(self, call: ToolCall, guarded: Set[str] | None = None) -> Thought | None:
-        """The thought that covers `call`, the next one (`cover.py`). `guarded`: the names of the
-        guarded tools. If a tool that is not one of them was called earlier in the same reply, only
-        a carried thought counts.
+        """The thought that covers `call`, which must be the next call (`cover.py`). `guarded`: the
+        names of the guarded tools. If the same reply called an unguarded tool earlier, only a
+        carried thought counts.
         """
         return self.cover.of(call, guarded)
 
     def read(self, kind: type[A]) -> A:
-        """Facts of the turn that one policy needs, such as `turn.read(Misses)` (`history.py`)."""
+        """Facts of the turn for one policy, such as `turn.read(Misses)` (`history.py`)."""
         return self.log.read(kind)
 
     def _begin(self, request: User) -> None:
-        """A person speaks, so a new turn begins. This object is filled anew and not replaced,
-        because others hold it.
+        """A person speaks, so a new turn begins. The object is reset in place, because others hold
+        a reference to it.
         """
         self.history.starts.append(len(self.history.spoken))
         vars(self).update(vars(Turn(self.history, request)))
 
     def _take_call(self, message: Message) -> OpenCall | None:
-        """The call that a message is about: a result answers it, a start or a verdict precedes it.
-        A result takes it out of `pending`.
+        """The call that a result, a start or a verdict belongs to. A result removes it from
+        `pending`.
         """
         match message:
             case ToolResult():
@@ -253,7 +254,7 @@ class Turn:
         return None
 
     def _add_to_call(self, message: Message, about: OpenCall) -> None:
-        """Read a message about a call: a start, a decision or its result."""
+        """Read a message that belongs to a call: a start, a verdict or its result."""
         match message:
             case ToolResult():
                 self._add_result(message, about.call)
@@ -277,11 +278,11 @@ class Turn:
         history.ids.update(call.id for call in reply.tool_calls)
         history.count_ignored(reply)
         if reply.signed and not history.signed:
-            history.signed = max(1, len(history.starts))  # this turn; 1 if no person has spoken
+            history.signed = max(1, len(history.starts))  # this turn; 1 if no person spoke
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
-        if acts and not self.is_closing_reply:  # more is done after an earlier signal
+        if acts and not self.is_closing_reply:  # it goes on after an earlier signal
             self.signal = None
         if acts and reply.is_usable:
             self.thoughts_in_a_row = 0
@@ -296,7 +297,7 @@ class Turn:
         self.notes = ()
         if result.refused:
             self.refused = True
-        if self.refused:  # the model has not read the refusal yet
+        if self.refused:  # the model hasn't read the refusal yet
             self.signal = None
 
     def _add_tool_result(self, result: ToolResult, call: ToolCall) -> None:
@@ -310,7 +311,7 @@ class Turn:
         self.actions.append(action)
 
     def restart_clock(self, now: str) -> None:
-        """Another process goes on with the turn. `seconds` begin at 0; the pause is not work."""
+        """Another process resumes the turn. `seconds` restarts at 0, so the pause doesn't count."""
         self.seconds = 0.0
         self.clock = read_time(now)
 
@@ -320,7 +321,7 @@ class Turn:
             return
         if self.clock is None:
             self.clock = now
-        if now <= self.clock:  # a clock may step back; what it then catches up with is no work
+        if now <= self.clock:  # a clock may step back; catching up again isn't work
             return
         waited_for_person = isinstance(message, Verdict)
         if not waited_for_person:
@@ -329,7 +330,7 @@ class Turn:
 
 
 def read_time(at: str) -> float | None:
-    """A time stamp in seconds since 1970; None if it is not a time stamp."""
+    """A time stamp in seconds since 1970; None if `at` isn't a time stamp."""
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:

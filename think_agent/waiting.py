@@ -1,23 +1,23 @@
-"""Waiting: a tool's function or a check is run to its end, sync or async, within its timeout.
+"""Waiting: run a tool's function or a check, sync or async, with a timeout.
 
-Rule 1: `settle` and `asettle` return what a function returned or raised, as a value: `(value,
-        None)` or `(None, error)`. What is no Exception concerns the caller, and is raised: Ctrl-C,
-        an exit, the cancellation of the task that waits. (A CancelledError from inside the function
-        is an error of that function.)
-Rule 2: sync code cannot be stopped. With a timeout it runs in its own thread. If it takes too long,
-        the thread goes on, and what it returns is dropped.
-Rule 3: if async code is called from sync code, it runs on one event loop in the background. That
-        loop lives as long as the process, so a client that several calls share stays usable.
-Rule 4: code on that loop can't wait for it: it would wait for itself. So a plain run in an async
-        tool of a plain run is an error that says what to use (`refuse_to_block`).
-Rule 5: a disk is waited for in threads of the kit's own: those of `asyncio.to_thread` are few, and
-        belong to the program.
+Rule 1: `settle` and `asettle` return what a function returned or raised: `(value, None)` or `(None,
+        error)`. Only what isn't an Exception is raised to the caller: Ctrl-C, an exit, the
+        cancellation of the waiting task. (A CancelledError from inside the function counts as the
+        function's error.)
+Rule 2: sync code can't be stopped. With a timeout it runs in its own thread. If it takes too long,
+        the thread keeps running, and its result is dropped.
+Rule 3: async code that's called from sync code runs on one background event loop. The loop lives as
+        long as the process, so calls can share a client.
+Rule 4: code on that loop can't block on the loop, since that would deadlock. So a sync run inside
+        an async tool of a sync run is an error that says what to use (`refuse_to_block`).
+Rule 5: disk writes wait in the kit's own threads, because the program needs the few threads of
+        `asyncio.to_thread` itself.
 """
 
 import inspect
 import os
 import sys
-from _thread import allocate_lock, get_ident  # for these, threading need not be loaded
+from _thread import allocate_lock, get_ident  # cheaper to import than threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 Function = Callable[[], Any]
 Settled = tuple[Any, BaseException | None]  # what a function returned, or raised
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
-WRITERS = 32  # threads that wait for a disk
+WRITERS = 32  # threads for disk writes
 NESTED = (
     "a plain run was begun in async code that another plain run waits for; "
     "use `await agent.arun(...)` there"
@@ -40,11 +40,11 @@ NESTED = (
 
 
 class TookTooLong(Exception):
-    """A function did not end within its timeout."""
+    """A function exceeded its timeout."""
 
 
 def settle(function: Function, timeout: float | None = None) -> Settled:
-    """The result of `function`, or of the awaitable that it returns. `timeout` is in seconds.
+    """Call `function`, and await the result if it's awaitable. `timeout` is in seconds.
 
     Raises RuntimeError on the background loop (rule 4).
     """
@@ -62,7 +62,7 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
 
 async def asettle(function: Function, timeout: float | None = None) -> Settled:
     """`settle` without blocking the event loop: a sync function runs in a thread, an async one on
-    the loop. If the task that waits here is cancelled, an async function is cancelled, too.
+    the loop. If the waiting task is cancelled, so is an async function.
     """
     return _raise_exit(await _within(_outcome(function), timeout))
 
@@ -80,7 +80,7 @@ def _settle_in_background(work: Coroutine[Any, Any, Settled], timeout: float | N
     try:
         settled = task.result()
     finally:
-        task.cancel()  # this matters after Ctrl-C; else the task is done already
+        task.cancel()  # only matters after Ctrl-C; otherwise the task is already done
     return _raise_exit(settled)
 
 
@@ -111,7 +111,7 @@ async def _outcome(function: Function) -> Settled:
 
 
 async def _settle(awaitable: Awaitable[Any]) -> Settled:
-    """The result as a value, because an event loop does not survive an exit in one of its tasks."""
+    """The result as a value, because an event loop doesn't survive an exit in one of its tasks."""
     try:
         return await awaitable, None
     except BaseException as error:
@@ -122,19 +122,19 @@ def _raise_exit(settled: Settled) -> Settled:
     _, error = settled
     if error is None or isinstance(error, Exception):
         return settled
-    asyncio = sys.modules.get("asyncio")  # if it is not loaded, the error is none of its own
+    asyncio = sys.modules.get("asyncio")  # if it isn't loaded, this can't be a CancelledError
     if asyncio and isinstance(error, asyncio.CancelledError):
         return settled
     raise error
 
 
 async def in_a_thread(function: Function) -> Settled:
-    """The result of `function`, which runs in its own thread. (At its exit, Python would wait for
-    the threads of a pool.) An error is a value, because a future can't raise each of them: it has
-    no end for a StopIteration, and a GeneratorExit closes whoever waits.
+    """Run `function` in its own thread. (Not in a pool: Python waits for a pool's threads when it
+    exits.) An error is returned as a value, because a future can't carry every error: waiting for
+    a StopIteration never ends, and a GeneratorExit closes the code that waits.
     """
     import asyncio
-    import contextvars  # late, as those below: they are slow, and most tools run in no thread
+    import contextvars  # late, like the next two: slow to import, and rarely needed
     import threading
     from concurrent.futures import Future
 
@@ -157,7 +157,7 @@ _lock = allocate_lock()
 
 
 def background_loop() -> "AbstractEventLoop":
-    """The event loop of rule 3. A forked child does not have its thread, so it gets a new one."""
+    """The event loop of rule 3. A forked child doesn't inherit its thread, so it gets a new one."""
     import asyncio
     import threading
 
@@ -172,7 +172,7 @@ def background_loop() -> "AbstractEventLoop":
 
 
 async def in_writer(function: Callable[[], T]) -> T:
-    """The result of a function that waits for a disk, without blocking the event loop (rule 5)."""
+    """Run a function that writes to a disk without blocking the event loop (rule 5)."""
     import asyncio
 
     def work() -> tuple[T | None, BaseException | None]:
@@ -191,12 +191,12 @@ _pool: "tuple[int, ThreadPoolExecutor] | None" = None
 
 
 def _writers() -> "ThreadPoolExecutor":
-    """The threads of rule 5. A forked child does not have them, so it gets new ones."""
+    """The threads of rule 5. A forked child doesn't inherit them, so it gets new ones."""
     from concurrent.futures import ThreadPoolExecutor
 
     global _pool
     pool = _pool
-    if pool is None or pool[0] != os.getpid():  # without a lock, which a fork could leave locked
+    if pool is None or pool[0] != os.getpid():  # no lock, since a fork could leave it locked
         pool = os.getpid(), ThreadPoolExecutor(WRITERS, "transcripts")
         _pool = pool
     return pool[1]

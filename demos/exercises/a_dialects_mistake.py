@@ -1,8 +1,8 @@
 """A dialect's mistake (after lesson 09): the second reply cannot be read. Write one that can.
 
-Task: fill `reply`, so that the order is looked up and nothing has to be told twice.
-Hint: run the test and read what the model is told about its first reply. The keys of a plan stand
-in the docstring of `think_agent/dialects/json_plan.py`.
+Task: fill `reply`, so that the order is looked up and nothing has to be said twice.
+Hint: run the test and see what the model reads about its first reply. The keys of a plan are in the
+docstring of `think_agent/dialects/json_plan.py`.
 """
 
 import json
@@ -11,7 +11,7 @@ from think_agent import Agent, Assistant, Request, ScriptedModel, tool
 from think_agent.dialects import json_plan
 
 BROKEN = 'I will look it up: {"tool": "look_up", "order": "ORD-001"}'
-LEAVE = {"reasoning": "Found.", "task_complete": True, "actions": [], "response": "Yes, ORD-001."}
+DONE = {"reasoning": "Found.", "task_complete": True, "actions": [], "response": "Yes, ORD-001."}
 
 
 @tool(read_only=True)
@@ -20,7 +20,7 @@ def look_up(order_id: str) -> str:
     return f"{order_id}: yes"
 
 
-def corrected() -> str:
+def write_reply() -> str:
     """A plan as JSON: why, and the call of `look_up` with ORD-001."""
     reply = ""
     # Your code begins.
@@ -28,8 +28,8 @@ def corrected() -> str:
     return reply
 
 
-def test_the_corrected_reply_is_read() -> None:
-    replies = iter([BROKEN, corrected(), json.dumps({"understanding": "", **LEAVE})])
+def test_the_new_reply_is_read() -> None:
+    replies = iter([BROKEN, write_reply(), json.dumps({"understanding": "", **DONE})])
 
     def script(request: Request) -> Assistant:
         return Assistant(next(replies))

@@ -1,4 +1,4 @@
-"""A policy of your own (after lesson 03): nobody pays more than $100 in one call.
+"""A policy of your own (after lesson 03): no call pays more than $100.
 
 Task: refuse such a call with the code "too_much", and tell the model what is allowed.
 Hint: a step that runs a tool is a CallTool. `step.received` has its arguments as the function will
@@ -19,7 +19,7 @@ def pay(dollars: int) -> str:
 
 
 def at_most_100(step: Step, turn: Turn) -> Step:
-    """Refuses a payment of more than $100."""
+    """Refuse a payment of more than $100."""
     # Your code begins.
     # Your code ends.
     return step

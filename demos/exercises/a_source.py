@@ -1,4 +1,4 @@
-"""A source (after lesson 15): a claim names the result on which it stands, or is told.
+"""A source (after lesson 15): a claim names the result that supports it.
 
 Task: only the number of a result that succeeded may fill the field `source`.
 Hint: the type is `Source`. The rest is done by the run.
@@ -18,7 +18,7 @@ def stock(item: str) -> str:
     return f"3 packets of {item}"
 
 
-def claim() -> type[BaseModel]:
+def make_claim_type() -> type[BaseModel]:
     """The type of the answer: a sentence, and the result that says so."""
 
     kind: Any = str  # of the field `source`
@@ -27,13 +27,14 @@ def claim() -> type[BaseModel]:
     return create_model("Claim", says=(str, ...), source=(kind, ...))
 
 
-def answer(source: str) -> str:
+def write_answer(source: str) -> str:
     return f'{{"says": "Three are left.", "source": "{source}"}}'
 
 
-def test_a_source_that_never_was_is_told_once() -> None:
+def test_the_model_is_told_once_about_a_wrong_source() -> None:
     leave = think("All is known.", should_continue=False)
-    script = [call("stock", item="tea"), leave, answer("7"), answer("1")]
-    outcome: Any = Agent(ScriptedModel(script), [stock], answer=claim(), force="never").run("Tea?")
+    script = [call("stock", item="tea"), leave, write_answer("7"), write_answer("1")]
+    model = ScriptedModel(script)
+    outcome: Any = Agent(model, [stock], answer=make_claim_type(), force="never").run("Tea?")
     assert outcome.data.source == "1"
     assert outcome.turn.asked["answer"] == 1

@@ -1,9 +1,9 @@
 """A stranger (after lesson 16): a server is not trusted, but you know its tools.
 
-Task: `stock` only reads, so it is simply run. `order` needs a thought but no yes. `cancel` is left
+Task: `stock` only reads, so it just runs. `order` needs a thought but no yes. `cancel` is left
 as it is: a person is asked.
-Hint: `declared=` takes a dict: the name of a tool, and what you know of it, with the names of the
-options of `@tool`. What you leave out stays as it is for a stranger.
+Hint: `declared=` takes a dict: the name of a tool, and what you know about it, as options of
+`@tool`. A tool that you declare `read_only` needs no thought and no yes, if you don't ask for them.
 """
 
 import pytest
@@ -35,35 +35,35 @@ def cancel(item: str) -> str:
     return f"{item} is cancelled."
 
 
-def known() -> dict[str, ToolOptions]:
-    """What you know of the tools of this server."""
+def declare_tools() -> dict[str, ToolOptions]:
+    """What you know about the tools of this server."""
     # Your code begins.
     # Your code ends.
     return {}
 
 
-def outcome_of(*reply: ToolCall) -> Outcome:
-    """The run of an agent with one reply, and then its answer. Nobody is there to be asked."""
-    with Server(shop, declared=known()) as tools:
+def run_reply(*reply: ToolCall) -> Outcome:
+    """The run of an agent with one reply, and then its answer. There's no person to ask."""
+    with Server(shop, declared=declare_tools()) as tools:
         model = ScriptedModel([reply, think("Done.", should_continue=False), "Done."])
         return Agent(model, tools, force="never").run("Tea, please.")
 
 
 def test_stock_is_simply_looked_up() -> None:
-    outcome = outcome_of(call("stock", item="tea"))
+    outcome = run_reply(call("stock", item="tea"))
     assert [action.result.content for action in outcome.actions] == ["3 packets of tea"]
 
 
 def test_an_order_needs_a_thought() -> None:
-    assert not outcome_of(call("order", item="tea")).actions
+    assert not run_reply(call("order", item="tea")).actions
 
 
 def test_an_order_needs_no_yes() -> None:
-    outcome = outcome_of(think("There are only three left."), call("order", item="tea"))
+    outcome = run_reply(think("There are only three left."), call("order", item="tea"))
     assert (outcome.exit, len(outcome.actions)) == ("signal", 1)
 
 
 @pytest.mark.parametrize("thoughts", [0, 1])
 def test_nothing_is_cancelled_unasked(thoughts: int) -> None:
-    outcome = outcome_of(*[think("They said so.")] * thoughts, call("cancel", item="tea"))
+    outcome = run_reply(*[think("They said so.")] * thoughts, call("cancel", item="tea"))
     assert not outcome.actions

@@ -1,6 +1,6 @@
 """After a kill (after lesson 08): the process died in a payment. Was it made?
 
-Task: go on with the run in the file. A payment that is in the books must not be made again, one
+Task: continue the run in the file. A payment that is in the books must not be made again, one
 that is not must be made.
 Hint: first let the run ask: `agent.resume(path)` pauses, because the kit can't know. You can: look
 into `books`, and resume once more with `verdict=`, which `outcome.question` makes: `.yes()`, or
@@ -15,22 +15,22 @@ from think_agent import Agent, Outcome, ScriptedModel, tool
 from think_agent.testing import call
 
 books: list[int] = []
-fails: list[str] = []  # when the power goes, once: before a payment, or after it
+power_cuts: list[str] = []  # when the power goes, once: before a payment, or after it
 
 
 class Killed(SystemExit):
-    """Stands for the end of the process."""
+    """The end of the process."""
 
 
 @tool
 def pay(dollars: int) -> str:
     """Pay this sum."""
-    if "before" in fails:
-        fails.clear()
+    if "before" in power_cuts:
+        power_cuts.clear()
         raise Killed
     books.append(dollars)
-    if "after" in fails:
-        fails.clear()
+    if "after" in power_cuts:
+        power_cuts.clear()
         raise Killed
     return f"${dollars} paid."
 
@@ -45,7 +45,7 @@ def go_on(agent: Agent, path: Path) -> Outcome:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_it_is_paid_once(tmp_path: Path, moment: str) -> None:
     books.clear()
-    fails.append(moment)
+    power_cuts.append(moment)
     agent = Agent(ScriptedModel([call("pay", dollars=80), "It is paid."]), [pay], force="never")
     with pytest.raises(Killed):
         agent.run("Pay the bill.", transcript=tmp_path / "run.jsonl")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from demos.fleet.shared import Shared
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 a model or file is out of reach, 2 a flag is wrong, 3 what is left "
+    "exit codes: 0 done, 1 a model or file can't be used, 2 a flag is wrong, 3 what is left "
     "waits for a worker with other code, 130 stopped"
 )
 LOST_AFTER = 10.0  # seconds: ten looks of a worker
@@ -64,7 +64,7 @@ def main() -> None:
 @database
 @shop_file
 def enqueue(count: int, fleet: str, db: Path) -> None:
-    """Queue COUNT conversations, each about an order of its own."""
+    """Queue COUNT conversations, each about another order."""
     from demos.fleet import fleet as desks
     from demos.fleet.shared import Shared
 
@@ -88,7 +88,10 @@ def enqueue(count: int, fleet: str, db: Path) -> None:
     help="take over from a worker silent for S seconds",
 )
 @worker_option(
-    "--keep", metavar="DAYS", type=positive, help="delete conversations that ended well DAYS ago"
+    "--keep",
+    metavar="DAYS",
+    type=positive,
+    help="delete conversations that ended well DAYS ago",
 )
 @worker_option(
     "--pace",
@@ -110,16 +113,16 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
     from demos.fleet.shared import Shared
     from think_agent.integrations.dbos import DurableAgent
 
-    def unhurried(request: Request) -> Assistant:
+    def reply_slowly(request: Request) -> Assistant:
         time.sleep(settings["pace"])
         return reply(request)
 
     worker = settings["name"] or f"{socket.gethostname()}-{os.getpid()}"
-    per_minute = ctx.params.pop("per_minute")  # else each worker would have a pace of its own
+    per_minute = ctx.params.pop("per_minute")  # else each worker would have its own pace
     shop = Shop(str(db))
     with desks.client(fleet) as client:
         shared = Shared(fleet)
-        model = choose_model(ctx, scripts={"stand-in": unhurried})
+        model = choose_model(ctx, scripts={"stand-in": reply_slowly})
         model.check()
         if per_minute:
             model = desks.Paced(model, shared, per_minute)
@@ -164,7 +167,7 @@ def look(
         if until_done and desks.is_done(client):
             return 0
 
-        blocked = desks.blocked(client, shared.versions(lost_after))
+        blocked = desks.find_blocked(client, shared.versions(lost_after))
         if blocked:
             text = waits_for(blocked, version)
             if text != said:
@@ -234,14 +237,14 @@ def show_table(runs: "Sequence[WorkflowStatus]") -> None:
     for found in runs:
         exit, decided = "", found.error or ""
         if found.output:
-            exit, decided = ended(found.output)
+            exit, decided = describe_end(found.output)
         worker = found.executor_id or "-"
         print(row.format(found.workflow_id, found.status, worker, exit, decided).rstrip())
     counts = Counter(found.status for found in runs)
     print(", ".join(f"{count} {state}" for state, count in counts.items()))
 
 
-def ended(output: Json) -> tuple[str, str]:
+def describe_end(output: Json) -> tuple[str, str]:
     """How a conversation ended and what it decided; "-" means no decision."""
     return output["exit"], ", ".join(output["decisions"]) or "-"
 

@@ -6,14 +6,12 @@ Rule 2: a worker runs `concurrency` conversations at a time. The whole fleet mak
 Rule 3: the conversations of a worker that is silent for `lost_after` seconds are queued again. If
         it was only slow, two workers run one for a while. That is safe: the engine takes the
         records of the newer one only, and the shop gets the same idempotency key twice.
-Rule 4: a worker that is started again under its old name goes on with its conversations at once.
-Rule 5: a conversation goes on only under the code with which it began (`DurableAgent.version`); a
-        new one begins under the newest code. If no living worker has that code, the others say so.
-Rule 6: what a step recorded is not stored again: in the transcript of a finished conversation, a
-        number stands for the record of that step.
+Rule 4: a worker that restarts under its old name continues its conversations at once.
+Rule 5: a conversation continues only with the code it began with (`DurableAgent.version`). If no
+        living worker has that code, the others say so.
+Rule 6: the record of a step is stored once; a finished transcript refers to it by number.
 
-Limitations: the shop stands for a company's service. Here it is a SQLite file, so workers on
-several machines need a shop that all of them can reach.
+Limitations: here the shop is a SQLite file. Several machines need one that all of them can reach.
 """
 
 import json
@@ -64,7 +62,7 @@ def client(url: str) -> Iterator[DBOSClient]:
         DBOS.migrate(url)
         fleet = DBOSClient(system_database_url=url, serializer=READABLE, application_name=NAME)
     except (TypeError, ValueError) as problem:  # not quoted: a password may be in it
-        raise ValueError(f"that is no database to share; use {URLS}") from problem
+        raise ValueError(f"that database can't be shared; use {URLS}") from problem
     except (SQLAlchemyError, error.DBOSException) as problem:
         cause = str(getattr(problem, "orig", problem)).strip().splitlines()[0]
         raise ValueError(f"the database cannot be used ({cause}); use {URLS}") from problem
@@ -124,7 +122,7 @@ def begin_work(
             print(f"{DBOS.workflow_id}: failed ({problem})", flush=True)
             raise
         print(f"{DBOS.workflow_id}: {outcome.exit}", flush=True)
-        step_of = {line: step for step, line in recorded(fleet, DBOS.workflow_id).items()}
+        step_of = {line: step for step, line in read_records(fleet, DBOS.workflow_id).items()}
         return {
             "exit": outcome.exit,
             "decisions": decisions(outcome),
@@ -150,7 +148,7 @@ def decisions(outcome: Outcome) -> list[str]:
     return decided
 
 
-def recorded(fleet: DBOSClient, order: str | None) -> dict[int, str]:
+def read_records(fleet: DBOSClient, order: str | None) -> dict[int, str]:
     """The lines that the steps of a conversation have recorded, by the number of the step."""
     assert order
     found = {}
@@ -162,7 +160,7 @@ def recorded(fleet: DBOSClient, order: str | None) -> dict[int, str]:
 
 def transcript(fleet: DBOSClient, order: str, output: Json) -> list[str]:
     """The lines of a finished conversation (rule 6), from what its workflow returned."""
-    line_of = recorded(fleet, order)
+    line_of = read_records(fleet, order)
     return [line_of.get(part, part) for part in output["transcript"]]
 
 
@@ -202,19 +200,19 @@ def forget(fleet: DBOSClient, keep: float) -> None:
 
 def is_done(fleet: DBOSClient) -> bool:
     """Is no conversation waiting or running?"""
-    return not _unfinished(fleet, limit=1)
+    return not _find_unfinished(fleet, limit=1)
 
 
-def blocked(fleet: DBOSClient, living: Sequence[str]) -> dict[str, list[str]]:
+def find_blocked(fleet: DBOSClient, living: Sequence[str]) -> dict[str, list[str]]:
     """The conversations that wait for other code than the versions of the `living` workers, by the
     version that each needs (rule 5). Empty as long as a living worker has something to do. Of very
     many, only the oldest are named.
     """
-    if _unfinished(fleet, app_version=list(living), limit=1):
+    if _find_unfinished(fleet, app_version=list(living), limit=1):
         return {}
     newest = fleet.get_latest_application_version()["version_name"]
     found: dict[str, list[str]] = {}
-    for run in _unfinished(fleet, limit=BATCH):
+    for run in _find_unfinished(fleet, limit=BATCH):
         needed = run.app_version or newest
         if needed in living:
             return {}
@@ -222,7 +220,7 @@ def blocked(fleet: DBOSClient, living: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _unfinished(fleet: DBOSClient, **which: Any) -> list[WorkflowStatus]:
+def _find_unfinished(fleet: DBOSClient, **which: Any) -> list[WorkflowStatus]:
     return fleet.list_workflows(
         queue_name=NAME, status=["ENQUEUED", "DELAYED", "PENDING"], load_input=False, **which
     )

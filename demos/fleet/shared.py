@@ -1,8 +1,8 @@
-"""What the workers share beside the engine's own tables: who is alive, and the next model call.
+"""What the workers share besides the engine's tables: who is alive, and the next model call.
 
-Rule 1: each worker says at every look that it lives, and with which code, in a row of its own. One
-        query asks for the first worker that lives, another for those that do not.
-Rule 2: only the first by name of those that live sweeps. If it dies, the next one is the first. If
+Rule 1: each worker reports at every look, in its row, that it's alive and with which code. One
+        query finds the first living worker, another the lost ones.
+Rule 2: only the first living worker, by name, sweeps. If it dies, the next one is the first. If
         two sweep for a moment, the second finds nothing to do.
 Rule 3: the whole fleet asks models at an even pace: a call takes the next free moment from one row.
 Rule 4: the only clock is the database's. (SQLite's is that of its one machine.)

@@ -1,8 +1,7 @@
 """The refund desk at a terminal: `think-agent demo "I want a refund on order ORD-001"`, or, in a
 clone, `python -m demos.refund "…"`.
 
-Without a text it shows a prompt and remembers the conversation. Text that is piped in is one
-request.
+Without a text it shows a prompt for a conversation. Piped text is a single request.
 """
 
 import sys
@@ -34,7 +33,7 @@ from .session import Session
 PROG = f"python -m {__package__}"
 
 
-def approval(text: str) -> str:
+def read_approval(text: str) -> str:
     """`ask`, `never`, or `always-under AMOUNT`."""
     match text.split():
         case ["ask" | "never"]:
@@ -44,7 +43,7 @@ def approval(text: str) -> str:
     raise click.BadParameter("use ask, never, or always-under AMOUNT (in dollars)")
 
 
-class Desk(ModelCommand):
+class DeskCommand(ModelCommand):
     """The command; it also takes `--approve always-under AMOUNT` as two words."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
@@ -61,7 +60,7 @@ DONE_WHEN = ("on", "off")
 loop_option = Group("loop")
 
 
-@click.command(cls=Desk, epilog=EXIT_CODES, options_metavar="[FLAG]...")
+@click.command(cls=DeskCommand, epilog=EXIT_CODES, options_metavar="[FLAG]...")
 @click.argument("text", nargs=-1)
 @model_flags(default="auto")
 @loop_option("--thinker", metavar="P[:MODEL]", help="another model for the thoughts")
@@ -95,12 +94,12 @@ loop_option = Group("loop")
 )
 @loop_option("--carry", is_flag=True, help="a guarded call carries its thought as an argument")
 @loop_option(
-    "--sources", is_flag=True, help="the answer names the results on which each decision stands"
+    "--sources", is_flag=True, help="the answer cites the results that support each decision"
 )
 @loop_option(
     "--approve",
     metavar="WHO",
-    type=approval,
+    type=read_approval,
     default="never",
     help="who approves refunds over $500: ask, which is you, "
     "never (they are escalated), or a rule: always-under AMOUNT",
@@ -125,10 +124,10 @@ loop_option = Group("loop")
     "--db",
     metavar="PATH",
     type=new_file,
-    help="the shop's SQLite file (else beside the transcript)",
+    help="the shop's SQLite file (default: next to the transcript)",
 )
 @file_option("--transcript", metavar="PATH", type=new_file, help="keep the transcript in this file")
-@file_option("--resume", metavar="PATH", type=find_old_file, help="go on with the run in this file")
+@file_option("--resume", metavar="PATH", type=find_old_file, help="resume the run in this file")
 @file_option("--html", metavar="PATH", type=new_file, help="write the audit page there")
 @config_flags
 @click.version_option(__version__, message="%(version)s")
@@ -138,16 +137,16 @@ def refund(ctx: Context, /, **settings: Any) -> int:
     text = " ".join(settings["text"]).strip()
     resumed = settings["resume"]
     if text and resumed:
-        raise click.UsageError("--resume goes on with a run: leave the request out")
+        raise click.UsageError("--resume continues a run: leave the request out")
     if not text and not resumed:
         has_prompt = sys.stdin.isatty() and not settings["json"]
         if not sys.stdin.isatty():
             text = sys.stdin.read().strip()
         if not text and not has_prompt:
-            raise click.UsageError("the request is empty: say what you want, in words or on stdin")
+            raise click.UsageError("the request is empty: pass it as an argument or on stdin")
     for name in ("transcript", "resume"):
         check_transcript(f"--{name}", settings[name])
-    return Session(ctx, text, [command_line(ctx), *typed(ctx)]).run()
+    return Session(ctx, text, [command_line(ctx), *list_typed_flags(ctx)]).run()
 
 
 def check_transcript(flag: str, path: Path | None) -> None:
@@ -164,8 +163,8 @@ def check_transcript(flag: str, path: Path | None) -> None:
         raise TranscriptError(f"{flag} {error}") from error
 
 
-def typed(ctx: Context) -> list[str]:
-    """The flags that were typed, for the command that goes on with the run."""
+def list_typed_flags(ctx: Context) -> list[str]:
+    """The flags that the user typed, for the command that continues the run."""
     words = []
     for param in ctx.command.params:
         name = str(param.name)

@@ -1,8 +1,8 @@
-"""The agent of a record: `think-agent audit --check RUN.jsonl` plans the steps of a run anew.
+"""The agent of a record: `think-agent audit --check RUN.jsonl` plans the steps of a run again.
 
-Its settings are the defaults of today, but for what the header of the record tells: whether a
-manager was there, whether calls carried their thoughts, whether the answer had sources. Its shop is
-new, as it was when the run began.
+Its settings are today's defaults, except for what the record's header says: whether a manager was
+present, whether calls carried their thoughts, whether the answer had sources. Its shop is new, as
+it was when the run began.
 """
 
 from think_agent import Agent, ScriptedModel
@@ -12,13 +12,13 @@ from think_agent.policies.answer import NUMBERED
 from .checks import checks
 from .session import MANAGER
 from .shop import INSTRUCTIONS, Shop
-from .sources import Decisions
+from .sources import SourcedAnswer
 
 
 def agent_of(header: Json) -> Agent | None:
-    """The desk that made this record; None if it has other tools. It is asked for plans alone."""
-    told = str(header.get("instructions", ""))
-    shop = Shop(":memory:", manager=MANAGER.strip() in told)
+    """The desk that made this record; None if it has other tools. It's only asked for plans."""
+    recorded = str(header.get("instructions", ""))
+    shop = Shop(":memory:", manager=MANAGER.strip() in recorded)
     tools = {tool["name"]: tool for tool in header.get("tools", ()) if tool["name"] != "think"}
     if tools.keys() != {tool.name for tool in shop.tools()}:
         return None
@@ -32,5 +32,5 @@ def agent_of(header: Json) -> Agent | None:
         instructions=instructions,
         done_when=checks(shop),
         carry=CARRIED in arguments,
-        answer=Decisions if NUMBERED in told else None,
+        answer=SourcedAnswer if NUMBERED in recorded else None,
     )

@@ -1,11 +1,11 @@
 """Checks the work of the refund desk before a run may end: `Agent(..., done_when=…)`.
 
-Rule 1: a check looks into the books, not at what the model says. It does not matter which process
-        wrote them, because another process may have gone on with the run.
-Rule 2: its name says what it checks and no more, for the name is what people read behind the ✓.
+Rule 1: a check looks at the books, not at what the model says. Any process may have written them,
+        because a run can be resumed in another one.
+Rule 2: its name says exactly what it checks, because people read the name after the ✓.
 
-Limitations: it does not know what the customer wants. "Do not refund ORD-001" is met if that order
-was looked up, even if it was then refunded. It finds a missing decision, never a wrong one.
+Limitations: it doesn't know what the customer wants. "Do not refund ORD-001" counts as done if that
+order was looked up, even if it was then refunded. It finds missing decisions, not wrong ones.
 """
 
 from contextlib import suppress
@@ -13,7 +13,7 @@ from contextlib import suppress
 from think_agent import Assistant, Turn
 from think_agent.policies.done_when import CheckFunction
 
-from .offline import left_alone, order_numbers
+from .offline import find_left_alone, find_order_numbers
 from .shop import Shop, ShopError
 
 
@@ -27,18 +27,18 @@ def checks(shop: Shop) -> list[CheckFunction]:
         looked_up: set[str] = set()
         named: list[str] = []
         to_decide: list[str] = []
-        for part in _since_the_last_answer(turn):
-            looked_up.update(_orders_of("lookup_order", part))
+        for part in _find_unanswered_turns(turn):
+            looked_up.update(_list_orders("lookup_order", part))
             request = part.request.text if part.request else ""
-            orders = order_numbers(request)
+            orders = find_order_numbers(request)
             named += orders
-            to_decide += _orders_of("check_refund_policy", part)
-            to_decide += [order for order in orders if order not in left_alone(request)]
+            to_decide += _list_orders("check_refund_policy", part)
+            to_decide += [order for order in orders if order not in find_left_alone(request)]
 
-        decided = shop.decided()
+        decided = shop.list_decided()
         missing = {}
         for order in to_decide:
-            if order not in decided and _exists(order, shop):
+            if order not in decided and _order_exists(order, shop):
                 missing[order] = f"{order}: no decision is recorded"
         for order in named:
             if order not in looked_up:
@@ -48,8 +48,8 @@ def checks(shop: Shop) -> list[CheckFunction]:
     return [no_order_left_open]
 
 
-def _since_the_last_answer(turn: Turn) -> list[Turn]:
-    """This turn, after those right before it that were stopped: nobody has answered them."""
+def _find_unanswered_turns(turn: Turn) -> list[Turn]:
+    """This turn, and before it the stopped turns that were never answered."""
     *before, last = Turn.all(turn.history.spoken)
     unanswered = [last]
     for earlier in reversed(before):
@@ -59,14 +59,14 @@ def _since_the_last_answer(turn: Turn) -> list[Turn]:
     return unanswered
 
 
-def _exists(order: str, shop: Shop) -> bool:
+def _order_exists(order: str, shop: Shop) -> bool:
     with suppress(ShopError):
         shop.order(order)
         return True
     return False
 
 
-def _orders_of(tool: str, turn: Turn) -> list[str]:
+def _list_orders(tool: str, turn: Turn) -> list[str]:
     """The orders in the calls of a tool in this turn, each once."""
     orders: list[str] = []
     for action in turn.actions:

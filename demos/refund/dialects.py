@@ -1,17 +1,17 @@
 """Lets a script play a model without tool calling: it writes JSON plans, or Thought and Action.
 
-    script                       Request with tools -> Assistant with tool calls
-    speaking(script, "json")     Request with text  -> Assistant with the text of a JSON plan
-    speaking(script, "react")    Request with text  -> Assistant with Thoughts and Actions
+    script                            Request with tools -> Assistant with tool calls
+    speak_dialect(script, "json")     Request with text  -> Assistant with the text of a JSON plan
+    speak_dialect(script, "react")    Request with text  -> Assistant with Thoughts and Actions
 
-Rule 1: it is the other side of `think_agent/dialects`. It reads only their requests and shares no
-        code with them, so each tests the other. If a text gets lost, the decision is wrong.
-Rule 2: a request without a dialect goes to the script as it is.
-Rule 3: a server may drop the schema of a plan. Then the script gets no tool choice, and writes
-        every key that the system text names.
+Rule 1: it's the counterpart of `think_agent/dialects`. It only reads their requests and shares no
+        code with them, so each tests the other. If a text is lost, the decision is wrong.
+Rule 2: a request without a dialect goes to the script unchanged.
+Rule 3: a server may drop the plan's schema. The script then gets no tool choice, and writes every
+        key that the system prompt names.
 
-Limitations: the script sees the think tool and the names of the tools in a plan's schema. Text
-after a result is taken for the kit's (a limit, a nudge) until the script has given its answer.
+Limitations: from a plan's schema the script learns only the think tool and the tools' names. Text
+after a result counts as the kit's (a limit, a nudge) until the script has answered.
 """
 
 import json
@@ -46,50 +46,50 @@ PLAN_SIGNAL = "is task_complete true"
 REACT_SIGNAL = "a Final Answer is its"
 
 
-def speaking(script: Script, dialect: str) -> Script:
+def speak_dialect(script: Script, dialect: str) -> Script:
     """`script` in a dialect: `"json"` or `"react"`. Other dialects need no translation."""
     match dialect:
         case "json":
-            return lambda request: _in_json(script, request)
+            return lambda request: _speak_json(script, request)
         case "react":
-            return lambda request: _in_react(script, request)
+            return lambda request: _speak_react(script, request)
     return script
 
 
 # JSON plans: the tool choice is in the schema.
 
 
-def _in_json(script: Script, request: Request) -> Assistant:
-    keys = _keys_of_plan(request)
+def _speak_json(script: Script, request: Request) -> Assistant:
+    keys = _find_plan_keys(request)
     if "response" not in keys and "reasoning" not in keys:
         return script(request)
     has_signal = PLAN_SIGNAL in request.system
-    heard = _as_heard(request, has_signal)
+    heard = _translate_request(request, has_signal)
     heard = replace(
         heard,
-        tool_choice=_choice_in_json(request, keys, heard.messages),
-        tools=(*heard.tools, *_tools_in(keys)),
+        tool_choice=_read_json_choice(request, keys, heard.messages),
+        tools=(*heard.tools, *_list_tools(keys)),
     )
     reply = script(heard)
-    plan = _plan_of(reply, keys)
+    plan = _make_plan(reply, keys)
     if "at most one" in request.system:
         plan["actions"] = plan["actions"][:1]
-    if not plan["reasoning"] and _just_thought(heard.messages):
+    if not plan["reasoning"] and _has_just_thought(heard.messages):
         plan["reasoning"] = "As planned."
     is_silent = plan["task_complete"] and not has_signal
     if is_silent and not reply.text:  # the answer goes along
         plan["response"] = script(replace(heard, tool_choice="none")).text
-    return _saying(reply, json.dumps({key: plan[key] for key in keys}, ensure_ascii=False))
+    return _replace_text(reply, json.dumps({key: plan[key] for key in keys}, ensure_ascii=False))
 
 
-def _plan_of(reply: Assistant, keys: Json) -> Json:
+def _make_plan(reply: Assistant, keys: Json) -> Json:
     """A reply of the script as a plan."""
     thoughts = []
     actions = []
     is_complete = not reply.tool_calls
     for call in reply.tool_calls:
         if call.name != "think":
-            actions.append(_as_action(call, keys))
+            actions.append(_make_action(call, keys))
             continue
         thoughts.append(read_thought(call))
         if read_signal(call) is False:
@@ -103,7 +103,7 @@ def _plan_of(reply: Assistant, keys: Json) -> Json:
     }
 
 
-def _keys_of_plan(request: Request) -> Json:
+def _find_plan_keys(request: Request) -> Json:
     """The keys of the plan that is asked for, each with its schema, if the schema is there."""
     if request.output_schema:
         return dict(request.output_schema.get("properties", {}))
@@ -112,7 +112,7 @@ def _keys_of_plan(request: Request) -> Json:
     return {}
 
 
-def _choice_in_json(request: Request, keys: Json, heard: Sequence[Spoken]) -> ToolChoice:
+def _read_json_choice(request: Request, keys: Json, heard: Sequence[Spoken]) -> ToolChoice:
     if list(keys) == ["response"]:
         return "none"
     if "response" not in keys:
@@ -122,23 +122,23 @@ def _choice_in_json(request: Request, keys: Json, heard: Sequence[Spoken]) -> To
     return "auto"
 
 
-def _shapes_in(keys: Json) -> list[Json]:
+def _list_shapes(keys: Json) -> list[Json]:
     """The shapes of an action in the schema of a plan, one for each tool."""
     items = keys.get("actions", {}).get("items", {})
     return [branch["properties"] for branch in items.get("anyOf", ())]
 
 
-def _tools_in(keys: Json) -> list[Tool]:
+def _list_tools(keys: Json) -> list[Tool]:
     """The tools in the schema of a plan, with only their names."""
     parameters = {"type": "object", "properties": {}}
     tools = []
-    for shape in _shapes_in(keys):
+    for shape in _list_shapes(keys):
         for name in shape["tool"]["enum"]:
             tools.append(Tool(name=name, description="", parameters=parameters))
     return tools
 
 
-def _just_thought(heard: Sequence[Spoken]) -> bool:
+def _has_just_thought(heard: Sequence[Spoken]) -> bool:
     last = heard[-1]
     return isinstance(last, ToolResult) and last.name == "think"
 
@@ -149,17 +149,17 @@ def _has_left(heard: Sequence[Spoken]) -> bool:
     return isinstance(heard[-1], ToolResult) and bool(ENDS.search(plans[-1].text))
 
 
-def _as_action(call: ToolCall, keys: Json) -> Json:
+def _make_action(call: ToolCall, keys: Json) -> Json:
     """A call in the form of the schema: it has every argument, and a missing one is null."""
     assert isinstance(call.arguments, dict)
     arguments: Json = {}
-    for shape in _shapes_in(keys):
+    for shape in _list_shapes(keys):
         if call.name in shape["tool"]["enum"]:
             arguments = dict.fromkeys(shape["arguments"].get("required", ()))
     return {"tool": call.name, "arguments": {**arguments, **call.arguments}}
 
 
-def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
+def _read_plan_calls(text: str) -> Iterator[tuple[str, Json]]:
     try:
         plan = json.loads(text)
     except ValueError:  # plain words: the final answer
@@ -173,14 +173,14 @@ def _calls_in_plan(text: str) -> Iterator[tuple[str, Json]]:
 # Thought, Action, Final Answer: the tool choice is a sentence at the end.
 
 
-def _in_react(script: Script, request: Request) -> Assistant:
+def _speak_react(script: Script, request: Request) -> Assistant:
     if "Final Answer:" not in request.system:
         return script(request)
-    heard = _as_heard(request, REACT_SIGNAL in request.system)
-    heard = replace(heard, tool_choice=_choice_in_react(request))
+    heard = _translate_request(request, REACT_SIGNAL in request.system)
+    heard = replace(heard, tool_choice=_read_react_choice(request))
     reply = script(heard)
     if not reply.tool_calls:
-        return _saying(reply, f"Final Answer: {reply.text}")
+        return _replace_text(reply, f"Final Answer: {reply.text}")
     lines = []
     for call in reply.tool_calls:
         if call.name != "think":
@@ -189,10 +189,10 @@ def _in_react(script: Script, request: Request) -> Assistant:
         lines.append(f"Thought: {read_thought(call)}")
         if read_signal(call) is False:
             lines.append(f"Final Answer: {script(replace(heard, tool_choice='none')).text}")
-    return _saying(reply, "\n".join(lines))
+    return _replace_text(reply, "\n".join(lines))
 
 
-def _choice_in_react(request: Request) -> ToolChoice:
+def _read_react_choice(request: Request) -> ToolChoice:
     last = request.messages[-1]
     if not isinstance(last, User):
         return "auto"
@@ -204,7 +204,7 @@ def _choice_in_react(request: Request) -> ToolChoice:
     return "auto"
 
 
-def _calls_in_text(text: str) -> Iterator[tuple[str, Json]]:
+def _read_text_calls(text: str) -> Iterator[tuple[str, Json]]:
     for label, value, given in WRITTEN.findall(text):
         if label == "Thought":
             yield "think", {"thought": value}
@@ -215,51 +215,51 @@ def _calls_in_text(text: str) -> Iterator[tuple[str, Json]]:
 # What both have in common.
 
 
-def _saying(reply: Assistant, text: str) -> Assistant:
+def _replace_text(reply: Assistant, text: str) -> Assistant:
     return replace(reply, text=text, tool_calls=(), stop_reason="end_turn")
 
 
-def _as_heard(request: Request, has_signal: bool) -> Request:
+def _translate_request(request: Request, has_signal: bool) -> Request:
     """The request in the form for the script; `has_signal`: the think tool has the exit signal."""
     think = THINK if has_signal else THINK_MINIMAL
-    return Request(_heard(request.messages), (think,), system=request.system)
+    return Request(_translate_messages(request.messages), (think,), system=request.system)
 
 
-def _heard(messages: Sequence[Spoken]) -> list[Spoken]:
+def _translate_messages(messages: Sequence[Spoken]) -> list[Spoken]:
     """The conversation in the form for the script, with calls and results."""
     heard: list[Spoken] = []
     waiting: list[ToolCall] = []
     is_over = True  # does the next user text begin a turn?
     for number, message in enumerate(messages):
         if isinstance(message, Assistant):
-            waiting = _calls_in(message.text, number)
+            waiting = _read_calls(message.text, number)
             is_over = not waiting or bool(ENDS.search(message.text))
             heard.append(replace(message, tool_calls=tuple(waiting)))
         elif isinstance(message, User):
-            results, words = _results_and_words(message.text, waiting)
+            results, words = _split_message(message.text, waiting)
             heard += results
             if words:
                 heard.append(User(words, kind="person" if is_over else "nudge"))
     return heard
 
 
-def _calls_in(text: str, number: int) -> list[ToolCall]:
+def _read_calls(text: str, number: int) -> list[ToolCall]:
     """The calls in the text of a reply. `number`: its place, for the ids."""
-    found = _calls_in_text(text)
+    found = _read_text_calls(text)
     if text.startswith("{"):
-        found = _calls_in_plan(text)
+        found = _read_plan_calls(text)
     calls = []
     for place, (name, arguments) in enumerate(found):
         calls.append(ToolCall(f"{number}.{place}", name, arguments))
     return calls
 
 
-def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolResult], str]:
+def _split_message(text: str, waiting: list[ToolCall]) -> tuple[list[ToolResult], str]:
     """The results in a message, each for the first call of its name, and the rest of its text."""
     results = []
     words = []
     for part in text.split("\n\n"):
-        name, content = _result_in(part)
+        name, content = _read_result(part)
         if name:
             call = next(call for call in waiting if call.name == name)
             waiting.remove(call)
@@ -269,7 +269,7 @@ def _results_and_words(text: str, waiting: list[ToolCall]) -> tuple[list[ToolRes
     return results, "\n\n".join(words)
 
 
-def _result_in(part: str) -> tuple[str, str]:
+def _read_result(part: str) -> tuple[str, str]:
     """The name of the tool and its result in a part of a message; no name if there is none."""
     if part.startswith(RECORDED):
         return "think", part

@@ -1,6 +1,6 @@
-"""Scripts that do not think. Each table lists them as floors, for comparison.
+"""Scripts that don't think. Each table lists them as floors, for comparison.
 
-    do-nothing          says that all is done, and calls no tool
+    do-nothing          says that it's done, and calls no tool
     never-think         looks every order up, and approves each that exists
     follow-the-refusal  approves without a look-up; if refused, does what the refusal allows
     always-deny         denies every order without a look-up
@@ -10,8 +10,8 @@
 Rule 1: none of them keeps a state: each is a function of the request.
 Rule 2: each is right on some cases, because these need nothing else. A model that is not better has
         shown nothing. `five-rules` is right on nearly all easy cases, so only the others compare.
-        `text-matcher` was written by somebody who had read the hard half, and decides all of it: a
-        case there needs no thought. It shows whether a *model* applies rules that it reads.
+        The author of `text-matcher` had read the hard half, and it decides all of it. So a case
+        there needs no thought: it shows whether a *model* applies the rules that it reads.
 """
 
 import json
@@ -24,7 +24,7 @@ from think_agent import Assistant, Request, ToolCall, ToolResult, Turn
 from think_agent.testing.scripted import Script
 from think_agent.turn import Action
 
-from .offline import Progress, calling, order_numbers
+from .offline import OrderStates, find_order_numbers, reply_with_calls
 from .shop import MANAGER_ABOVE_CENTS, WINDOW_DAYS
 
 ALLOWED = re.compile(r"Allowed: (\w+)\.")
@@ -39,60 +39,60 @@ def do_nothing(request: Request) -> Assistant:
 def never_think(request: Request) -> Assistant:
     """Looks every order up, and approves it."""
     calls = []
-    for order in _asked_for(request):
-        looked_up = _results(request, "lookup_order", order)
+    for order in _find_asked_orders(request):
+        looked_up = _find_results(request, "lookup_order", order)
         if not looked_up:
             calls.append(ToolCall("", "lookup_order", {"order_id": order}))
-        elif not looked_up[-1].is_error and not _results(request, "process_refund", order):
-            calls.append(_decision(order, "approve"))
-    return _calling(calls)
+        elif not looked_up[-1].is_error and not _find_results(request, "process_refund", order):
+            calls.append(_make_decision(order, "approve"))
+    return _reply(calls)
 
 
 def follow_the_refusal(request: Request) -> Assistant:
     """Does what the refusal says is allowed."""
     calls = []
-    for order in _asked_for(request):
-        results = _results(request, "process_refund", order)
+    for order in _find_asked_orders(request):
+        results = _find_results(request, "process_refund", order)
         if not results:
-            calls.append(_decision(order, "approve"))
+            calls.append(_make_decision(order, "approve"))
         elif allowed := ALLOWED.search(results[-1].content):
-            calls.append(_decision(order, allowed[1]))
-    return _calling(calls)
+            calls.append(_make_decision(order, allowed[1]))
+    return _reply(calls)
 
 
 def always_deny(request: Request) -> Assistant:
     """Is right on every order that has to be denied."""
     calls = []
-    for order in _asked_for(request):
-        if not _results(request, "process_refund", order):
-            calls.append(_decision(order, "deny"))
-    return _calling(calls)
+    for order in _find_asked_orders(request):
+        if not _find_results(request, "process_refund", order):
+            calls.append(_make_decision(order, "deny"))
+    return _reply(calls)
 
 
 def five_rules(request: Request) -> Assistant:
     """Decides as the demo's scripted model does, and never thinks."""
-    return _calling(Progress(request).next_actions())
+    return _reply(OrderStates(request).next_actions())
 
 
 def text_matcher(request: Request) -> Assistant:
     """Looks every order up, as often as it takes, and decides by the rules whose words it knows."""
-    asked = _asked_for(request)
+    asked = _find_asked_orders(request)
     calls = []
     for order in asked:
-        if _is_to_do(_results(request, "lookup_order", order)):
+        if _is_to_do(_find_results(request, "lookup_order", order)):
             calls.append(ToolCall("", "lookup_order", {"order_id": order}))
     if calls:
-        return _calling(calls)
+        return _reply(calls)
 
     known = {}
     for order in asked:
-        result = _results(request, "lookup_order", order)[-1]
+        result = _find_results(request, "lookup_order", order)[-1]
         if not result.is_error:
             known[order] = json.loads(result.content)
-    for order, decision in _by_matched_rules(known, request.system).items():
-        if _is_to_do(_results(request, "process_refund", order)):
-            calls.append(_decision(order, decision))
-    return _calling(calls)
+    for order, decision in _decide_by_rules(known, request.system).items():
+        if _is_to_do(_find_results(request, "process_refund", order)):
+            calls.append(_make_decision(order, decision))
+    return _reply(calls)
 
 
 def _is_to_do(results: list[ToolResult]) -> bool:
@@ -100,28 +100,28 @@ def _is_to_do(results: list[ToolResult]) -> bool:
     return not results or (results[-1].is_error and TRY_AGAIN in results[-1].content)
 
 
-def _by_matched_rules(orders: dict[str, dict[str, Any]], rules: str) -> dict[str, str]:
+def _decide_by_rules(orders: dict[str, dict[str, Any]], rules: str) -> dict[str, str]:
     """The decisions on the orders of one request."""
     decisions = {}
     for number, order in orders.items():
-        decisions[number] = _by_rules_for_one(order, rules)
+        decisions[number] = _decide_one(order, rules)
 
     if "sold as one set" in rules:
         denied: Counter[str] = Counter()
         for number, order in orders.items():
-            denied.update(_set_of(order) * (decisions[number] == "deny"))
+            denied.update(_find_set(order) * (decisions[number] == "deny"))
         for number, order in orders.items():
-            if any(denied[name] for name in _set_of(order)):
+            if any(denied[name] for name in _find_set(order)):
                 decisions[number] = "deny"
 
     left = [number for number, decision in decisions.items() if decision != "deny"]
-    total = sum(_cents(orders[number]) for number in left)
+    total = sum(_read_cents(orders[number]) for number in left)
     if "added up" in rules and total > MANAGER_ABOVE_CENTS:
         decisions |= dict.fromkeys(left, "escalate")
     return decisions
 
 
-def _by_rules_for_one(order: dict[str, Any], rules: str) -> str:
+def _decide_one(order: dict[str, Any], rules: str) -> str:
     """The decision on one order by itself: five ifs, and three words in its note."""
     note = order["note"]
     days = WINDOW_DAYS
@@ -135,15 +135,15 @@ def _by_rules_for_one(order: dict[str, Any], rules: str) -> str:
         is_final = False
     if order["already_refunded"] or is_final or order["bought_days_ago"] > days:
         return "deny"
-    return "escalate" if _cents(order) > MANAGER_ABOVE_CENTS else "approve"
+    return "escalate" if _read_cents(order) > MANAGER_ABOVE_CENTS else "approve"
 
 
-def _set_of(order: dict[str, Any]) -> list[str]:
+def _find_set(order: dict[str, Any]) -> list[str]:
     """The set of an order, if its note names one."""
     return re.findall(r"set \d+", order["note"])
 
 
-def _cents(order: dict[str, Any]) -> int:
+def _read_cents(order: dict[str, Any]) -> int:
     return int(re.sub(r"\D", "", order["price"]))
 
 
@@ -157,31 +157,31 @@ FLOORS: Mapping[str, Script] = {
 }
 
 
-def _calling(calls: list[ToolCall]) -> Assistant:
+def _reply(calls: list[ToolCall]) -> Assistant:
     if not calls:
         return Assistant("That is done.")
-    return calling(*calls)
+    return reply_with_calls(*calls)
 
 
-def _decision(order: str, decision: str) -> ToolCall:
+def _make_decision(order: str, decision: str) -> ToolCall:
     arguments = {"order_id": order, "decision": decision, "reason": "because"}
     return ToolCall("", "process_refund", arguments)
 
 
-def _asked_for(request: Request) -> list[str]:
+def _find_asked_orders(request: Request) -> list[str]:
     """The order numbers in what the customer said last."""
     turn = Turn.of(request.messages)
     if turn.request is None:
         return []
-    return order_numbers(turn.request.text)
+    return find_order_numbers(turn.request.text)
 
 
-def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
+def _find_results(request: Request, tool: str, order: str) -> list[ToolResult]:
     """What a tool answered about an order, in the whole conversation."""
-    return [action.result for action in _actions(request) if _is_about(action, tool, order)]
+    return [action.result for action in _list_actions(request) if _is_about(action, tool, order)]
 
 
-def _actions(request: Request) -> Iterator[Action]:
+def _list_actions(request: Request) -> Iterator[Action]:
     for turn in Turn.all(request.messages):
         yield from turn.actions
 

@@ -1,4 +1,4 @@
-"""A session of the refund desk: it makes the shop and the agent, and runs one request or a chat."""
+"""A session of the refund desk: creates the shop and the agent, and runs one request or a chat."""
 
 import json
 import sys
@@ -46,10 +46,10 @@ from think_agent.outcome import pluralize
 from think_agent.text import sanitize
 
 from .checks import checks
-from .dialects import speaking
+from .dialects import speak_dialect
 from .offline import LABEL, MANAGER_PRESENT, reply
 from .shop import DESK_NAME, INSTRUCTIONS, Shop, dollars
-from .sources import Decisions, SourcesView
+from .sources import SourcedAnswer, SourcesView
 from .stand_ins import STAND_INS
 
 EXAMPLES = [
@@ -67,7 +67,7 @@ For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manag
 
 
 class Session:
-    """One request, or a conversation. `again`: the command that goes on with it, in words."""
+    """One request, or a conversation. `again`: the words of the command that continues it."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
         self.ctx = ctx
@@ -86,18 +86,18 @@ class Session:
             is_kept=bool(settings["transcript"] or settings["resume"]),
         )
         self.limits = limits(ctx)  # errors in them come before a model is looked for
-        self.shop = Shop(shop_file(settings), manager=settings["approve"] != "never")
-        self.use(choose_model(ctx, **self.stand_ins()))
+        self.shop = Shop(find_shop_file(settings), manager=settings["approve"] != "never")
+        self.use(choose_model(ctx, **self.make_stand_ins()))
 
-    def stand_ins(self) -> dict[str, Any]:
+    def make_stand_ins(self) -> dict[str, Any]:
         """The scripted models, for `offline:NAME`."""
         settings = self.settings
         is_labeled = any(settings[name] for name in ("quiet", "json", "thinker"))
         scripts = {}
         for name, script in {"stand-in": reply, **STAND_INS}.items():
             if not is_labeled:  # `greet` shows the label
-                script = unlabeled(script)
-            scripts[name] = speaking(script, settings["dialect"])
+                script = remove_label(script)
+            scripts[name] = speak_dialect(script, settings["dialect"])
         pace = 0.02 if sys.stdout.isatty() else 0.0  # slow enough to watch
         return {"scripts": scripts, "pace": pace}
 
@@ -116,7 +116,7 @@ class Session:
             )
         model = speak(model, settings["dialect"])
         if settings["thinker"]:
-            thinker = make_named_model(settings["thinker"], **self.stand_ins())
+            thinker = make_named_model(settings["thinker"], **self.make_stand_ins())
             model = split(thinker=speak(thinker, settings["dialect"]), actor=model)
         if settings["no_stream"]:
             model = Wrapper(model)
@@ -129,12 +129,12 @@ class Session:
             done_when = checks(self.shop)
         answer = None
         if settings["sources"]:
-            answer = Decisions
+            answer = SourcedAnswer
         return Agent(
             model,
             self.shop.tools(),
             instructions=instructions,
-            approve=self.who_approves(),
+            approve=self.choose_approver(),
             force=settings["force"],
             silence=settings["silence"],
             carry=settings["carry"],
@@ -144,16 +144,16 @@ class Session:
             **self.limits,
         )
 
-    def who_approves(self) -> Callable[[AskHuman], Verdict] | None:
-        """Who is asked for approval; None if nobody can be asked."""
+    def choose_approver(self) -> Callable[[AskHuman], Verdict] | None:
+        """The function that approves; None if no person can be asked."""
         match self.settings["approve"].split():
             case ["ask"] if sys.stdin.isatty():
                 return at_the_terminal
             case ["always-under", amount]:
-                return partial(self.by_rule, float(amount))
+                return partial(self.approve_by_rule, float(amount))
         return None
 
-    def by_rule(self, amount: float, asked: AskHuman) -> Verdict:
+    def approve_by_rule(self, amount: float, asked: AskHuman) -> Verdict:
         """A rule decides instead of a person, and the verdict names the rule."""
         by = f"the rule --approve always-under {amount:g}"
         arguments = asked.call.arguments if asked.call else None
@@ -169,7 +169,7 @@ class Session:
         self.say_what_was_before()
         if self.settings["json"]:
             outcome = self.work(self.text, None)
-            print(json.dumps(as_json(outcome, self.shop, self.agent.model)))
+            print(json.dumps(to_json(outcome, self.shop, self.agent.model)))
             return exit_code(outcome.exit)
 
         if not self.settings["quiet"]:
@@ -213,7 +213,7 @@ class Session:
         if self.settings["explain"] and on_event:
             Chat(self.agent, self.view, outcome.transcript).explain()
         if self.settings["html"]:
-            made = report_of(outcome, self.agent, file, origin_of(self.ctx))
+            made = make_report(outcome, self.agent, file, origin_of(self.ctx))
             write_page(self.settings["html"], to_html(made, at_steps=self.settings["explain"]))
         return outcome
 
@@ -224,7 +224,7 @@ class Session:
         self.view.print(f"{self.agent.name} · {model.name}:{model.model}", "dim")
 
     def say_what_was_before(self) -> None:
-        """Say that a conversation in an existing file goes on: the user may not know that."""
+        """Say that an existing file's conversation continues: the user may not know that."""
         file = self.settings["transcript"]
         if not file:
             return
@@ -242,7 +242,7 @@ class Session:
         """Print the command: with the file, the flags, and a request that is not yet in it."""
         file = self.settings["resume"] or self.settings["transcript"]
         if not file:
-            self.view.print("With --transcript PATH there would be a run to go on with.", "yellow")
+            self.view.print("With --transcript PATH, the run could be resumed.", "yellow")
             return
 
         is_in_file = self.view.turn.request or not self.text
@@ -257,7 +257,7 @@ class Session:
                 words.append(flag)
         words += more
 
-        self.view.print("Go on with:", "yellow")
+        self.view.print("Continue with:", "yellow")
         self.print_command(words)
 
     def print_command(self, words: Sequence[str]) -> None:
@@ -274,7 +274,7 @@ class DeskChat(Chat):
     help = {  # noqa: RUF012 (a constant)
         **Chat.help,
         "/thoughts on|off": "show thoughts and tool calls, or the answers alone",
-        "/provider P": "go on with another provider (P or P:MODEL), at its own address",
+        "/provider P": "continue with another provider (P or P:MODEL), at its own address",
         "ORD-001 to ORD-011": "the orders of a new shop, of which most meet a rule of their own",
     }
 
@@ -312,7 +312,7 @@ class DeskChat(Chat):
     def change_provider(self, spec: str) -> None:
         session = self.session
         try:
-            session.use(make_named_model(spec, **session.stand_ins()))
+            session.use(make_named_model(spec, **session.make_stand_ins()))
         except (ModelError, ValueError, click.UsageError) as error:
             self.view.print(f"error: {error}", "red")
         else:
@@ -320,8 +320,8 @@ class DeskChat(Chat):
             session.greet()
 
 
-def shop_file(settings: Mapping[str, Any]) -> str:
-    """The shop's file. It lies beside the transcript, so whoever goes on finds the same shop."""
+def find_shop_file(settings: Mapping[str, Any]) -> str:
+    """The shop's file. It's next to the transcript, so `--resume` finds the same shop."""
     if settings["db"]:
         return str(settings["db"])
     kept = settings["transcript"] or settings["resume"]
@@ -338,7 +338,7 @@ def is_request(message: Message) -> bool:
 
 
 def show_last_turn(path: Path, view: RunView) -> None:
-    """Before a run goes on, show its last turn so far."""
+    """Before a run continues, show its last turn so far."""
     turn: list[Message] = []
     for message in read(path).messages:
         if is_request(message):
@@ -347,10 +347,10 @@ def show_last_turn(path: Path, view: RunView) -> None:
     for message in turn:
         view(message)
     if turn and not isinstance(turn[-1], Ended):
-        view.print("(So far from the file. The run goes on here.)", "dim")
+        view.print("(So far from the file. The run continues here.)", "dim")
 
 
-def report_of(
+def make_report(
     outcome: Outcome, agent: Agent, file: Path | None, origin: Mapping[str, str]
 ) -> RunReport:
     """The report of a run, as `think-agent audit` makes it, with or without a file."""
@@ -368,7 +368,7 @@ def report_of(
     return report(outcome.transcript, header=header, explained=steps, origin=origin)
 
 
-def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
+def remove_label(script: Callable[[Request], Assistant]) -> Callable[[Request], Assistant]:
     """`script` without its label, because the first line has said it."""
 
     def play(request: Request) -> Assistant:
@@ -379,7 +379,7 @@ def unlabeled(script: Callable[[Request], Assistant]) -> Callable[[Request], Ass
     return play
 
 
-def as_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
+def to_json(outcome: Outcome, shop: Shop, model: Model) -> dict[str, object]:
     """What `--json` prints."""
     actions = [
         {

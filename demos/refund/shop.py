@@ -4,12 +4,12 @@ Rule 1: the model proposes, the shop decides. `process_refund` refuses every dec
         policy does not allow; a refused proposal leaves no row and comes back as a tool error that
         the model can read.
 Rule 2: nothing is refunded twice: a unique index allows only one `approve` for each order.
-Rule 3: nothing is recorded twice: a decision has the key of its call. If the call is repeated with
-        that key after a crash, it gets the first result. Another call with that key is refused.
+Rule 3: nothing is recorded twice: a decision has its call's key. If the call is repeated with that
+        key after a crash, it gets the first result. A different call with that key is refused.
 Rule 4: money is in cents. Ages are counted from `today`, an argument.
 
 `enforce=False` turns rule 1 off, so that an evaluation can see what a model does by itself.
-`manager=True` says that a manager approves each refund over the limit before the call. Then such a
+`manager=True` means that a manager approves each refund over the limit before the call, so such a
 refund may be approved instead of escalated.
 
 `policy.md` is the policy as text; `allowed_decision` is the same in code.
@@ -212,7 +212,7 @@ class Shop:
             order = self._order(db, order_id)
             if repeated := self._recorded(db, idempotency_key):
                 if repeated != (order.id, decision, repeated[2], reason):
-                    raise ShopError("this idempotency key came with another decision before")
+                    raise ShopError("this idempotency key was used for another decision")
                 return _receipt(*repeated)
             allowed, because = self.allowed(order)
             by_manager = self._is_the_managers(order, decision)
@@ -249,7 +249,7 @@ class Shop:
         with self._lock:
             return [Decision(*row) for row in self._db.execute(query, (self._first_new,))]
 
-    def decided(self) -> set[str]:
+    def list_decided(self) -> set[str]:
         """The orders with a decision in the books, also from other processes."""
         with self._lock:
             rows = self._db.execute("SELECT DISTINCT order_id FROM decisions")

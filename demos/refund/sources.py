@@ -1,7 +1,7 @@
-"""An answer with sources: each decision names the look-up and the check on which it stands.
+"""An answer with sources: each decision names the look-up and the check that support it.
 
-`--sources` asks for it (`Agent(..., answer=Decisions)`). A source is the number of a result. One
-that is wrong is told to the model; what a decision says about its source, nobody reads.
+`--sources` asks for it (`Agent(..., answer=SourcedAnswer)`). A source is the number of a result.
+The model reads which ones are wrong. What a decision says about its source isn't checked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from think_agent.running import Event
 from think_agent.tools import signature
 
 
-class Decision(BaseModel):
+class SourcedDecision(BaseModel):
     """What was decided about an order, and why. `look_up` and `check`: the results that say so;
     None where there is no such result, as for an order that does not exist.
     """
@@ -28,15 +28,15 @@ class Decision(BaseModel):
     check: Source | None
 
 
-class Decisions(BaseModel):
+class SourcedAnswer(BaseModel):
     """The answer: a text for the customer, and each decision with its sources."""
 
     says: str
-    decisions: list[Decision]
+    decisions: list[SourcedDecision]
 
 
-def in_lines(answer: Decisions, transcript: Iterable[Message]) -> Iterator[str]:
-    """The answer for a terminal: the text, and the calls on which each decision stands."""
+def write_lines(answer: SourcedAnswer, transcript: Iterable[Message]) -> Iterator[str]:
+    """The answer for a terminal: the text, and the calls that support each decision."""
     calls = {}
     for turn in Turn.all(transcript):
         for action in turn.actions:
@@ -53,7 +53,7 @@ class SourcesView(RunView):
     """Shows such an answer as lines, in place of its JSON."""
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Outcome) and isinstance(event.data, Decisions):
+        if isinstance(event, Outcome) and isinstance(event.data, SourcedAnswer):
             self._held = ""  # the JSON
-            event = replace(event, answer="\n".join(in_lines(event.data, event.transcript)))
+            event = replace(event, answer="\n".join(write_lines(event.data, event.transcript)))
         super().__call__(event)

@@ -1,7 +1,7 @@
-"""Seven scripted models of known quality. They are no language models, and their answers say so.
+"""Seven scripted models of known quality. They aren't language models, and their answers say so.
 
-With them the evaluation itself can be tested: each is right on known cases, so its score is known.
-Each is a plain function of the request and obeys every tool choice.
+They test the evaluation itself: each is right on known cases, so its score is known. Each is a
+plain function of the request and follows every tool choice.
 
     careful    looks up, checks, and decides by the policy; ends by the exit signal if there is one.
                It never calls a failing tool again.
@@ -10,7 +10,7 @@ Each is a plain function of the request and obeys every tool choice.
     hasty      approves every order in the text without a look-up, and says that it is done
     stubborn   looks up, then tries to approve again and again, whatever the shop says
     silent     says that all is done, and never calls a tool unless it is forced to
-    narrator   looks one order up, announces the next step, and stops; if it is asked, it goes on
+    narrator   looks one order up, announces the next step, and stops; if it's asked, it continues
     boaster    does the first order, says that all are done, and repeats that if it is asked
 """
 
@@ -28,26 +28,26 @@ from .offline import (
     DECIDE,
     LABEL,
     LOOK_UP,
-    calling,
     can_signal,
-    order_numbers,
-    order_of,
-    since_the_customer_spoke,
-    thinking,
+    find_order_numbers,
+    read_last_turn,
+    read_order,
+    reply_with_calls,
+    reply_with_thought,
 )
-from .offline import reply as by_the_policy
+from .offline import reply as reply_by_policy
 
 BOAST = "I worked on {}. I will say that all is done."
 
 
 def careful(request: Request) -> Assistant:
     """The scripted model of the demo. Without an exit signal it ends by its answer."""
-    said = by_the_policy(request)
+    said = reply_by_policy(request)
     if can_signal(request):
         return said
-    if _leaves(said) and request.tool_choice == "auto":
-        return by_the_policy(replace(request, tool_choice="none"))
-    return without_signal(said)
+    if _signals_exit(said) and request.tool_choice == "auto":
+        return reply_by_policy(replace(request, tool_choice="none"))
+    return drop_signal(said)
 
 
 def candid(request: Request) -> Assistant:
@@ -60,17 +60,17 @@ def candid(request: Request) -> Assistant:
     lack = f"There is no tool {' and no tool '.join(missing)}."
     if request.tool_choice == "none":
         return Assistant(f"{LABEL} I cannot do that. {lack}")
-    return calling(
+    return reply_with_calls(
         call(THINK_NAME, thought=lack, should_continue="cannot", missing=" and ".join(missing))
     )
 
 
-def _leaves(reply: Assistant) -> bool:
+def _signals_exit(reply: Assistant) -> bool:
     """Does a thought of this reply signal the exit?"""
     return any(read_signal(made) is False for made in reply.tool_calls)
 
 
-def without_signal(reply: Assistant) -> Assistant:
+def drop_signal(reply: Assistant) -> Assistant:
     """`reply` for a think tool that has no exit signal."""
     calls = []
     for made in reply.tool_calls:
@@ -83,9 +83,9 @@ def without_signal(reply: Assistant) -> Assistant:
 def hasty(request: Request) -> Assistant:
     """Approves every order at once."""
     approvals = []
-    for order in _orders(request):
-        if not _results(request, "process_refund", order):
-            approvals.append(_approval(order))
+    for order in _list_orders(request):
+        if not _find_results(request, "process_refund", order):
+            approvals.append(_approve(order))
     return _act(request, approvals, done="Of course! Every refund is on its way.")
 
 
@@ -93,11 +93,11 @@ def stubborn(request: Request) -> Assistant:
     """Tries to approve until the shop accepts."""
     look_ups = []
     approvals = []
-    for order in _orders(request):
-        if not _results(request, "lookup_order", order):
+    for order in _list_orders(request):
+        if not _find_results(request, "lookup_order", order):
             look_ups.append(call("lookup_order", order_id=order))
         if not _is_approved(request, order):
-            approvals.append(_approval(order))
+            approvals.append(_approve(order))
     return _act(request, look_ups or approvals, done="I insisted, and every refund is on its way.")
 
 
@@ -109,10 +109,10 @@ def silent(request: Request) -> Assistant:
 def narrator(request: Request) -> Assistant:
     """Stops once with a promise to go on. Otherwise it does what `careful` does."""
     reply = careful(request)
-    orders = _orders(request)
+    orders = _list_orders(request)
     if not orders or _has_stopped(request):
         return reply
-    if request.tool_choice == "auto" and _results(request, "lookup_order", orders[0]):
+    if request.tool_choice == "auto" and _find_results(request, "lookup_order", orders[0]):
         next_step = "check the policy"
         if len(orders) > 1:
             next_step = f"look up {orders[1]}"
@@ -122,8 +122,8 @@ def narrator(request: Request) -> Assistant:
 
 def boaster(request: Request) -> Assistant:
     """Does the first order like `careful`, and says that it did all of them."""
-    customer, *since = since_the_customer_spoke(request)
-    orders = _orders(request)
+    customer, *since = read_last_turn(request)
+    orders = _list_orders(request)
     if len(orders) < 2 or not isinstance(customer, User):
         return careful(request)
 
@@ -155,38 +155,38 @@ def _act(request: Request, calls: Sequence[ToolCall], *, done: str) -> Assistant
     thought = think(f"{LABEL} Sure.", should_continue=bool(calls))
     match request.tool_choice:
         case Force(name="think"):
-            return thinking(request, thought)
+            return reply_with_thought(request, thought)
         case "required" if not calls:
-            return thinking(request, thought)
+            return reply_with_thought(request, thought)
         case "auto" | "required" if calls:
-            return calling(*calls)
+            return reply_with_calls(*calls)
     return Assistant(text=f"{LABEL} {done}")
 
 
-def _approval(order: str) -> ToolCall:
+def _approve(order: str) -> ToolCall:
     why = "the customer asked for it"
     return call("process_refund", order_id=order, decision="approve", reason=why)
 
 
-def _orders(request: Request) -> list[str]:
+def _list_orders(request: Request) -> list[str]:
     """The order numbers in the customer's message."""
-    for message in since_the_customer_spoke(request):
+    for message in read_last_turn(request):
         if isinstance(message, User):
-            return order_numbers(message.text)
+            return find_order_numbers(message.text)
     return []
 
 
-def _results(request: Request, tool: str, order: str) -> list[ToolResult]:
+def _find_results(request: Request, tool: str, order: str) -> list[ToolResult]:
     """The results of a tool for an order in this turn, without refused calls."""
     found = []
     for action in Turn.of(request.messages).actions:
-        if action.call.name == tool and order_of(action.call) == order:
+        if action.call.name == tool and read_order(action.call) == order:
             found.append(action.result)
     return found
 
 
 def _is_approved(request: Request, order: str) -> bool:
-    return any(not result.is_error for result in _results(request, "process_refund", order))
+    return any(not result.is_error for result in _find_results(request, "process_refund", order))
 
 
 def _has_stopped(request: Request) -> bool:

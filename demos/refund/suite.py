@@ -1,11 +1,11 @@
-"""The refund desk as a suite for `think-agent eval`: makes a shop of each case, and checks it.
+"""The refund desk as a suite for `think-agent eval`: builds a shop for each case, and checks it.
 
-Rule 1: a case has its own orders and further rules, so a person can judge each line of
-        `cases.jsonl` from that line and the policy.
-Rule 2: a case is right if the shop's rows are exactly the expected ones. What the model says to the
-        customer is not checked.
+Rule 1: a case has its own orders and further rules, so a person can judge a line of `cases.jsonl`
+        with only that line and the policy.
+Rule 2: a case is right if the shop's rows are exactly the expected ones. The model's answer to the
+        customer isn't checked.
 Rule 3: the shop trusts the model, unless the evaluation asks it to enforce the policy. A shop that
-        refuses gives the answer away: a refused model may try approve, deny and escalate in turn.
+        refuses gives the answer away: the model can simply try approve, deny and escalate in turn.
 Rule 4: `tools` breaks a tool: `"gone"`, `"fails"` (always), `"fails once"` or `"fails twice"`. The
         errors say what to do then, so there is one right outcome. In the hard half
         `check_refund_policy` is gone, because it would do the model's work. Five ifs without a
@@ -41,13 +41,13 @@ LAST_RULE = "5. Everything else is approved, in full."
 FURTHER = "Further rules. Where one of them and a rule above disagree, the further rule counts:"
 
 
-def _task() -> str:
+def _read_task() -> str:
     """The policy, without its lines about the think tool."""
     lines = INSTRUCTIONS.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if "think" not in line.lower())
 
 
-TASK = _task()
+TASK = _read_task()
 ADVICE = (HERE / "advice.md").read_text(encoding="utf-8")
 
 
@@ -82,7 +82,7 @@ class RefundCase(pydantic.BaseModel, extra="forbid"):
     tools: dict[ToolName, State] = {}
 
 
-class Outage(NothingDone):
+class ShopOutage(NothingDone):
     """A tool that is out of order. The text is written for the model."""
 
 
@@ -106,18 +106,18 @@ class CaseWorld:
     """The world of one case: its own shop, and tools in the state that the case says."""
 
     def __init__(self, case: RefundCase, *, enforce: bool) -> None:
-        self.instructions = instructions(case.rules)
+        self.instructions = write_instructions(case.rules)
         self.done_when = [self.every_order_is_decided]
         self._then = case.then
         self._expected = Counter(case.expected.items())
         self._shop = CaseShop(case, enforce=enforce)
         self._refused = 0
         self.tools = []
-        for tool in described_tools():
-            state = _state(case.tools, tool.name)
+        for tool in describe_tools():
+            state = _find_state(case.tools, tool.name)
             if state == "gone":
                 continue
-            own = replace(tool, function=self._watched(tool.name, state))
+            own = replace(tool, function=self._watch(tool.name, state))
             if own.needs_approval:
                 own = replace(own, needs_approval=self._shop.needs_manager)
             self.tools.append(own)
@@ -146,7 +146,7 @@ class CaseWorld:
         """
         names = {tool.name for tool in self.tools}
         needed = names & {"lookup_order", "check_refund_policy"}
-        seen = {name: self._orders_answered(turn, name) for name in needed}
+        seen = {name: self._find_answered_orders(turn, name) for name in needed}
         ready = set[str]()
         if seen:
             ready = set.intersection(*seen.values())
@@ -156,7 +156,7 @@ class CaseWorld:
             return None
         return f"{', '.join(missing)}: no decision is recorded"
 
-    def _orders_answered(self, turn: Turn, name: str) -> set[str]:
+    def _find_answered_orders(self, turn: Turn, name: str) -> set[str]:
         """The orders for which a tool gave a result in this turn."""
         found = set()
         for action in turn.actions:
@@ -165,7 +165,7 @@ class CaseWorld:
                 found.add(str(action.call.arguments["order_id"]).strip().upper())
         return found
 
-    def _watched(self, name: str, state: State | None) -> Callable[..., object]:
+    def _watch(self, name: str, state: State | None) -> Callable[..., object]:
         """The function of this tool, which fails as `state` says and counts refused proposals."""
         failures = FAILURES.get(state or "", 0)
         do = getattr(self._shop, name)
@@ -173,10 +173,10 @@ class CaseWorld:
         def function(**arguments: Any) -> object:
             nonlocal failures
             if state == "fails":
-                raise Outage(DOWN)
+                raise ShopOutage(DOWN)
             if failures:
                 failures -= 1
-                raise Outage(RESET)
+                raise ShopOutage(RESET)
             try:
                 return do(**arguments)
             except ShopError:
@@ -187,7 +187,7 @@ class CaseWorld:
 
 
 @cache
-def described_tools() -> list[Tool]:
+def describe_tools() -> list[Tool]:
     """The tools of a shop. They are described once: an evaluation has thousands of shops."""
     return Shop().tools()
 
@@ -197,7 +197,7 @@ def prepare(case: Json, *, enforce: bool) -> CaseWorld:
     return CaseWorld(RefundCase.model_validate(case), enforce=enforce)
 
 
-def instructions(rules: list[str]) -> str:
+def write_instructions(rules: list[str]) -> str:
     """The task, with further rules after the others."""
     if not rules:
         return TASK
@@ -207,7 +207,7 @@ def instructions(rules: list[str]) -> str:
     return TASK.replace(LAST_RULE, "\n".join(lines))
 
 
-def _state(states: Mapping[ToolName, State], name: str) -> State | None:
+def _find_state(states: Mapping[ToolName, State], name: str) -> State | None:
     for known, state in states.items():
         if known == name:
             return state

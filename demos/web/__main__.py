@@ -31,8 +31,8 @@ def web(port: int, folder: str, pace: float) -> None:
     except OSError as error:
         problem = f"--port {port}: {error.strerror}; choose another port"
         raise click.UsageError(problem) from error
-    told = f"The refund desk: http://{SERVES}:{port} (Ctrl-C stops it; the conversations stay)"
-    print(told, flush=True)
+    line = f"The refund desk: http://{SERVES}:{port} (Ctrl-C stops it; the conversations stay)"
+    print(line, flush=True)
     with suppress(KeyboardInterrupt):
         serve(kept, Shop(str(kept / "shop.db"), manager=True), pace, listener)
     raise KeyboardInterrupt(f"stopped; the conversations are in {kept}")

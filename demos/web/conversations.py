@@ -1,14 +1,14 @@
-"""The conversations of the web desk: a file each, and at most one run at a time in each.
+"""The conversations of the web desk: one file each, with at most one run at a time.
 
-Rule 1: the files are the only state. A conversation is read from its file whenever it is shown, so
-        a server that was killed has lost nothing, and another program may go on with a file.
-Rule 2: a run is a task of its own. A watcher (an open page) may come and go; that ends no run.
-Rule 3: a call that needs approval pauses the run: there is no `approve=`. The answer may come days
-        later, and names its question. A person may say something else, too.
-Rule 4: whoever begins to watch gets all that was said so far and then every event, without a gap:
-        both happen in one step of the event loop, in which a run writes, too.
-Rule 5: what may be done with a conversation follows from its state (MAY), for the page as well.
-Rule 6: a file that is damaged is shown as far as it can be read, and says so.
+Rule 1: The files are the only state. A conversation is read from its file each time it's shown. So
+        nothing is lost if the server is killed, and another program may continue it.
+Rule 2: Each run is a separate task. A watcher (an open page) may come and go; no run ends by that.
+Rule 3: A call that needs approval pauses the run: there's no `approve=`. The answer names its
+        question and may come days later. A new message instead of an answer is fine, too.
+Rule 4: A new watcher gets all messages so far and then every event, without a gap. That's one step
+        of the event loop, which a run uses to write, too.
+Rule 5: The state of a conversation decides which actions are allowed (MAY), also for the page.
+Rule 6: A damaged file is shown as far as it can be read, and a row says so.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from think_agent.running import Event
 from think_agent.text import json_text, shorten
 from think_agent.wire.json_reading import json_value
 
-MOST_UNREAD = 10_000  # events; a page that is further behind begins anew
+MOST_UNREAD = 10_000  # events; a page that is further behind starts again
 LONGEST_TITLE = 200  # characters; the page shows two lines of it
-Watcher: TypeAlias = "asyncio.Queue[Json | None]"  # None: there will be nothing more
+Watcher: TypeAlias = "asyncio.Queue[Json | None]"  # None: no more events
 State: TypeAlias = Literal["new", "running", "waits", "stopped", "ended", "damaged", "unreadable"]
 Action: TypeAlias = Literal["turn", "stop", "resume", "verdict"]
 MAY: dict[State, tuple[Action, ...]] = {
@@ -43,10 +43,10 @@ MAY: dict[State, tuple[Action, ...]] = {
     "damaged": (),
     "unreadable": (),
 }
-SAYS: dict[State, str] = {  # what the page says of a state
+SAYS: dict[State, str] = {  # the page's text for a state
     "running": "The desk is working.",
     "waits": "The desk waits for your decision. Or say something else: then it is not run.",
-    "stopped": "Stopped. Nothing is lost: it can go on, or you say something else.",
+    "stopped": "Stopped. Nothing is lost: continue, or write something else.",
     "damaged": "A line of its file cannot be read: repair it, or restore a copy.",
     "unreadable": "Its file cannot be read: repair it, or restore a copy.",
 }
@@ -57,28 +57,28 @@ class Unfitting(Exception):
 
 
 class Conversation:
-    """The conversation in the file at `path`. `planner` only says what would come next in it."""
+    """The conversation in the file at `path`. `planner` only plans its next step."""
 
     def __init__(self, path: Path, planner: Agent) -> None:
         self.path = path
         self._planner = planner
-        self._problem = ""  # why the last run broke off
+        self._problem = ""  # why the last run failed
         self._task: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()  # it is in the file what a person said, or it failed
         self._is_recorded = False
         self._watchers: set[Watcher] = set()
 
     def _entries(self) -> tuple[Entry, ...]:
-        """What is in the file. Raises FileError if nothing in it can be read."""
-        if not self.path.exists() or not self.path.stat().st_size:  # it has no first line yet
+        """The file's entries. Raises FileError if nothing in it can be read."""
+        if not self.path.exists() or not self.path.stat().st_size:  # nothing is written yet
             return ()
         return read(self.path).entries
 
     def _state(self, entries: tuple[Entry, ...]) -> State:
-        """Where it stands. `stopped`: by a person, an error, or because the server was killed."""
+        """Its state. `stopped`: by a person, an error, or because the server was killed."""
         if self._task:
             return "running"
-        # A run that was killed may leave half a line at the end; the next one cuts it off.
+        # A killed run may leave half a line at the end. The next run cuts it off.
         if any(isinstance(entry, Unreadable) for entry in entries[:-1]):
             return "damaged"
         turn = Turn.of(_messages(entries))
@@ -91,7 +91,7 @@ class Conversation:
         return "stopped"
 
     def summary(self) -> Json:
-        """Its name, its first request, and its state. A file that cannot be read says why."""
+        """Its name, first request and state, or why the file can't be read."""
         try:
             entries = self._entries()
         except FileError as error:
@@ -101,19 +101,19 @@ class Conversation:
         return {"name": self.path.stem, "title": title, "state": self._state(entries)}
 
     async def begin(self, agent: Agent, text: str) -> None:
-        """Begin a turn. It returns when the text is in the file."""
+        """Begin a turn. Returns when the text is in the file."""
         self._expect("turn")
         self._start(agent.arun(text, transcript=self.path, on_event=self._show))
         await self._begun()
 
     def go_on(self, agent: Agent) -> None:
-        """Go on with a turn that was stopped."""
+        """Continue a turn that was stopped."""
         self._expect("resume")
         self._start(agent.aresume(self.path, on_event=self._show))
 
     async def answer(self, agent: Agent, verdict: Verdict) -> None:
-        """Answer the question that waits, if it is still that one. It returns when the answer is in
-        the file, or the question has to be asked anew.
+        """Answer the open question, if it's still the same one. It returns when the answer is in
+        the file, or when the question has to be asked again.
         """
         self._expect("verdict")
         paused = Turn.of(_messages(self._entries())).paused
@@ -123,13 +123,13 @@ class Conversation:
         await self._begun()
 
     async def _begun(self) -> None:
-        """Wait until it is recorded what a person said. Raises Unfitting if it never was."""
+        """Wait until the person's message is recorded. Raises Unfitting if it never was."""
         await self._has_begun.wait()
         if self._problem and not self._is_recorded:
             raise Unfitting(self._problem)
 
     def edited(self, text: str) -> Json:
-        """What the card shows if a person puts in these arguments, as JSON text: the arguments as
+        """What the card shows if a person edits the arguments to this JSON text: the arguments as
         the function would get them, or the `problem` with them.
         """
         self._expect("verdict")
@@ -144,20 +144,20 @@ class Conversation:
         return {"arguments": values(step.received or {}), "problem": ""}
 
     def stop(self) -> None:
-        """Stop the run between two steps; it can go on later."""
+        """Stop the run between two steps; it can be continued later."""
         self._expect("stop")
         if self._task:
             self._task.cancel()
 
     def close(self) -> None:
-        """The server stops: so does the run, and nobody watches any more."""
+        """The server stops, so stop the run and end the event streams."""
         if self._task:
             self._task.cancel()
         for watcher in self._watchers:
             watcher.put_nowait(None)
 
     async def watch(self) -> AsyncGenerator[Json, None]:
-        """All that was said so far, and then what happens, until whoever watches leaves."""
+        """All messages so far and then each event, until the watcher leaves."""
         watcher: Watcher = asyncio.Queue()
         for shown in self._so_far():
             watcher.put_nowait(shown)
@@ -176,10 +176,10 @@ class Conversation:
             said = [row for entry in self._entries() for row in rows(entry)]
         except FileError as error:
             said = [{"kind": "damaged", "text": str(error)}]
-        return [{"rows": said, "anew": True}, self._standing()]
+        return [{"rows": said, "anew": True}, self._describe_state()]
 
-    def _standing(self) -> Json:
-        """The state, what may be done, the question if one waits, and what went wrong."""
+    def _describe_state(self) -> Json:
+        """The state, the allowed actions, the open question, and any problem."""
         messages: list[Message] = []
         state: State = "unreadable"
         try:
@@ -197,7 +197,7 @@ class Conversation:
         }
 
     def _question(self, messages: list[Message]) -> AskHuman:
-        """The question that waits."""
+        """The open question."""
         step = self._planner.next_step(messages)
         assert isinstance(step, Done)
         assert step.question
@@ -212,24 +212,24 @@ class Conversation:
         self._problem = ""
         self._has_begun.clear()
         self._is_recorded = False
-        self._task = asyncio.create_task(self._finished(run))
+        self._task = asyncio.create_task(self._run_to_end(run))
         self._task.add_done_callback(self._settle)
-        self._tell(self._standing())
+        self._tell(self._describe_state())
 
-    async def _finished(self, run: Coroutine[Any, Any, object]) -> None:
-        """Run to the end, whatever that is."""
+    async def _run_to_end(self, run: Coroutine[Any, Any, object]) -> None:
+        """Run to the end, and record any problem."""
         try:
             await run
         except (ModelError, FileError) as error:
             self._problem = str(error)
-        except Exception as error:  # a mistake in the desk's own code; the server stays
+        except Exception as error:  # a bug in the desk; the server keeps running
             self._problem = note_mistake("the desk", error)
 
     def _settle(self, task: object) -> None:
-        """Say where the conversation stands now, also if it was stopped before it began."""
+        """Tell the watchers the state now, also if the run was stopped before it began."""
         self._task = None
         self._has_begun.set()
-        self._tell(self._standing())
+        self._tell(self._describe_state())
 
     def _show(self, event: Event) -> None:
         if isinstance(event, MESSAGES):  # a notice may come before it

@@ -1,17 +1,17 @@
 """The web server of the refund desk: a page, and the requests that it makes.
 
     POST /conversations/NAME/turn        {model, text}          say something; a new NAME begins one
-    POST /conversations/NAME/verdict     {model, decision, …}   answer the question that waits
+    POST /conversations/NAME/verdict     {model, decision, …}   answer the open question
     POST /conversations/NAME/edited      {arguments}            how they would run
-    POST /conversations/NAME/resume      {model}                go on with what was stopped
+    POST /conversations/NAME/resume      {model}                continue a stopped turn
     POST /conversations/NAME/stop
-    GET  /conversations/NAME/events      all that was said so far, then each event (SSE)
+    GET  /conversations/NAME/events      everything so far, then each event (SSE)
     GET  /conversations, /models         for the lists
 
 Rule 1: only this machine, and only its own pages: another website may neither ask (`Origin`) nor
-        pretend that its name is this machine (`Host`), nor show the page in a frame of its own.
+        pretend that its name is this machine (`Host`), nor show the page in a frame.
 Rule 2: one agent for each model serves all conversations, on one event loop.
-Rule 3: what takes long (loading an SDK, asking Ollama for its models) is done in a thread.
+Rule 3: slow work (loading an SDK, asking Ollama for its models) is done in a thread.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Answer(Chosen):
     new: bool = False
 
     def verdict(self) -> Verdict:
-        """The answer as a message. Raises ValueError if the arguments are no JSON object."""
+        """The answer as a message. Raises ValueError if the arguments aren't a JSON object."""
         given = self.model_dump(exclude={"model"})
         if isinstance(self.arguments, str):
             given["arguments"] = arguments_in(self.arguments)
@@ -101,7 +101,7 @@ class Edited(BaseModel, extra="forbid"):
 # What the server has.
 
 
-class Desk:
+class WebDesk:
     """The conversations in a folder, and the agents that work in them, around one shop."""
 
     def __init__(self, folder: Path, shop: Shop, *, pace: float) -> None:
@@ -171,7 +171,7 @@ def make_app(folder: Path, shop: Shop, *, pace: float = 0.02) -> FastAPI:
     is in `app.state.desk`.
     """
     app = FastAPI(openapi_url=None, dependencies=[Depends(only_this_machine)])
-    app.state.desk = Desk(folder, shop, pace=pace)
+    app.state.desk = WebDesk(folder, shop, pace=pace)
     for error in (Unfitting, FileError, ModelError, ValueError):
         app.add_exception_handler(error, refuse)
     app.include_router(talks, prefix="/conversations")
@@ -195,19 +195,22 @@ async def refuse(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 409)
 
 
-async def desk_of(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
+async def find_desk(request: Request) -> WebDesk:
+    desk: WebDesk = request.app.state.desk
     return desk
 
 
-TheDesk = Annotated[Desk, Depends(desk_of)]
+TheDesk = Annotated[WebDesk, Depends(find_desk)]
 
 
-async def named(desk: TheDesk, name: Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]) -> Any:
+Name = Annotated[str, InPath(pattern=f"^{NAME.pattern}$")]
+
+
+async def find_conversation(desk: TheDesk, name: Name) -> Any:
     return desk.conversation(name)
 
 
-Talk = Annotated[Conversation, Depends(named)]
+Talk = Annotated[Conversation, Depends(find_conversation)]
 pages = APIRouter()
 talks = APIRouter()
 
@@ -235,7 +238,7 @@ async def conversations(desk: TheDesk) -> list[Json]:
 @talks.get("/{name}/events")
 async def events(talk: Talk) -> Response:
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return StreamingResponse(as_sse(talk), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(send_events(talk), media_type="text/event-stream", headers=headers)
 
 
 @talks.post("/{name}/turn")
@@ -263,7 +266,7 @@ async def stop(talk: Talk) -> None:
     talk.stop()
 
 
-async def as_sse(conversation: Conversation) -> AsyncGenerator[str, None]:
+async def send_events(conversation: Conversation) -> AsyncGenerator[str, None]:
     """The events of a conversation as Server-Sent Events, until the page is closed."""
     async with aclosing(conversation.watch()) as watched:
         async for event in watched:

@@ -6,13 +6,13 @@ from pathlib import Path
 import uvicorn
 
 from demos.refund.shop import Shop
-from demos.web.server import Desk, make_app
+from demos.web.server import WebDesk, make_app
 
 
-class Server(uvicorn.Server):
+class DeskServer(uvicorn.Server):
     """uvicorn's server, which closes the desk before it waits for open requests."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+    def __init__(self, config: uvicorn.Config, desk: WebDesk) -> None:
         super().__init__(config)
         self._desk = desk
 
@@ -27,4 +27,4 @@ def serve(folder: Path, shop: Shop, pace: float, listener: socket.socket) -> Non
     app = make_app(folder, shop, pace=pace)
     # A request that the desk cannot end, such as a tool at work, is given a second.
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
-    Server(config, app.state.desk).run(sockets=[listener])
+    DeskServer(config, app.state.desk).run(sockets=[listener])

@@ -1,10 +1,10 @@
-"""What the page shows: messages as rows of text, and a question to a person as a card.
+"""What the page shows: messages as rows of text, and questions as cards.
 
-Rule 1: a row is a kind and a text, and what the text leaves out, if it does (`whole`). The page
-        shows all of it as text; nothing in it is markup. Kinds and words are those of the terminal
+Rule 1: a row has a kind, a text, and the complete text if the text is shortened (`whole`). The page
+        shows all of it as text, never as markup. Kinds and wording are those of the terminal
         (`cli/console.py`).
-Rule 2: a card shows what will run, as the card at the terminal does: each value as JSON, with what
-        cannot be seen written out.
+Rule 2: a card shows what will run, like the card at the terminal: each value as JSON, with
+        invisible characters escaped.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -171,7 +171,7 @@ def _asked(question: AskHuman) -> str:
 def _keys(question: AskHuman) -> list[Json]:
     """The answers to a question, each with its label. The words are those of the terminal."""
     if question.call is None:
-        labels = {"yes": "Yes: go on", "no": "No: the request is over"}
+        labels = {"yes": "Yes: continue", "no": "No: end the request"}
     elif question.is_refused:
         labels = {"yes": "Yes (it is refused)", "no": "No"}
     elif question.as_new:

@@ -142,10 +142,10 @@ def test_the_page_tells_the_story_first():
     assert steps(hidden)[0].calls[0].decision  # by the names that are not shown
     page = to_html(report(messages, header=header))
     words = text_in(page)
-    told = "– ended by silence · 2 actions, none of them behind a thought · 2 model calls "
+    told = "– ended by silence · 2 actions, none of them after a thought · 2 model calls "
     told += "done pay 1 cents → paid: yes · R-7 approved by --approve always"
-    assert words.index(told) < words.index("behind no thought")
-    decision = words.partition("behind no thought cents 1")[2]
+    assert words.index(told) < words.index("without a thought")
+    decision = words.partition("without a thought cents 1")[2]
     happened = " What happened approved by --approve always done Result paid true receipt R-7"
     assert decision.startswith(happened)
     assert f'<p class="headline aside">{told[:20]}' in page  # green is what a signal ended
@@ -194,7 +194,8 @@ def test_warnings_name_what_went_wrong():
     text += ["expected an Action", "broke off: the server stopped"]
     for step, found in zip(steps(made), text, strict=True):
         assert re.search(found, " ".join(note.text for note in step.events))
-    assert (made.turns[0].exit, made.turns[0].cause) == ("truncated", "the server stopped")
+    assert made.turns[0].exit == "truncated"
+    assert made.turns[0].cause == "the server stopped"
     assert "broke off: the server stopped" in to_text(made)
     page = to_html(made).split("<main>")
     assert [part.count("he server stopped.") for part in page] == [0, 3]
@@ -271,7 +272,9 @@ def test_a_line_that_cannot_be_read_is_a_row(path, bad):
 def test_a_half_written_last_line_is_a_row_too(path, cut, end):
     path.write_bytes(b"\n".join([HEAD, LINE, LINE[:cut] + end]))
     first, torn = read(path).entries
-    assert (first, torn.line, torn.raw) == (User("hi"), 3, LINE[:cut].decode())
+    assert first == User("hi")
+    assert torn.line == 3
+    assert torn.raw == LINE[:cut].decode()
 
 
 # The command.
@@ -307,7 +310,9 @@ def test_the_command_writes_a_page_that_only_its_owner_reads(path, tmp_path, cap
     page, deeper = tmp_path / "out.html", tmp_path / "new" / "deeper" / "out.html"
     page.touch(0o644)
     assert run_audit(path, "--html", page) == 0
-    assert capsys.readouterr() == ("", f"wrote {page}\n")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"wrote {page}\n"
     assert page.stat().st_mode & 0o777 == 0o600
     assert run_audit(path, "--html", deeper) == 0
     assert capsys.readouterr().err == f"wrote {deeper}\n"
@@ -335,7 +340,8 @@ def test_each_form_says_which_file_it_is_of_and_which_command_made_it(path, tmp_
         assert f'<dt>{name}</dt><dd dir="auto">{value}</dd>' in page.read_text()
     run_audit(path, "--json")
     origin = json.loads(capsys.readouterr().out)["origin"]
-    assert (origin["sha256"], origin["file"]) == (digest, path.name)
+    assert origin["sha256"] == digest
+    assert origin["file"] == path.name
     assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC, by think-agent [\d.]+", origin["made"])
 
 
@@ -364,7 +370,9 @@ def test_a_wrong_argument_is_one_line(path, tmp_path, capsys):
     ]:
         assert run_audit(*typed) == code
         out, err = capsys.readouterr()
-        assert (out, err.count("\n"), text in err) == ("", 1, True), err
+        assert out == "", err
+        assert err.count("\n") == 1, err
+        assert text in err, err
     assert run_audit(deep, "--html", tmp_path / "x.html") == 0
 
 

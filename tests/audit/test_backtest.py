@@ -38,10 +38,13 @@ def test_it_says_where_a_policy_would_have_stepped_in_and_what_it_would_have_don
     }
     for run, place, step in found:
         assert isinstance(runs[run][place + 1], ToolResult), "Started is the first of its step"
-        assert (type(step), step.code) == (Refuse, "gate")
+        assert type(step) is Refuse
+        assert step.code == "gate"
 
     [(run, place, step)] = backtest(confirm_silence(can_think=True), runs)
-    assert (run, type(step), step.say.kind) == (3, CallModel, "silence")
+    assert run == 3
+    assert type(step) is CallModel
+    assert step.say.kind == "silence"
     assert isinstance(runs[run][place], Ended)
     assert backtest(lambda step, turn: step, runs) == []
 
@@ -94,6 +97,8 @@ def test_the_finding_of_the_readme_is_true(tmp_path, monkeypatch, capsys):
         else:
             assert step.call.arguments["reservation_id"] in content
             went_through.add(run)
-    assert (len(failed), len(went_through), len(rewarded)) == (12, 5, 84)
+    assert len(failed) == 12
+    assert len(went_through) == 5
+    assert len(rewarded) == 84
     assert went_through & rewarded == set()
     assert {*failed} - went_through <= rewarded

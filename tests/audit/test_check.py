@@ -59,7 +59,8 @@ def texts(found):
 def test_a_sound_record_has_no_findings(name):
     kept = KEPT[name]
     found = check(kept.record(kept.messages), kept.agent)
-    assert (found.impossible, found.otherwise) == ([], [])
+    assert found.impossible == []
+    assert found.otherwise == []
     assert found.steps > 0
 
 
@@ -103,7 +104,8 @@ def test_with_its_agent_this_forgery_is_noticed_in_every_place(what):
 def test_this_cannot_be_noticed_and_the_page_says_so(what):
     counted = count(what)
     assert counted.places > 0
-    assert (counted.alone, counted.with_agent) == (0, 0)
+    assert counted.alone == 0
+    assert counted.with_agent == 0
 
 
 def test_every_kind_of_forgery_is_tried():
@@ -154,16 +156,16 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
     ("no_call_is_dropped", "the call of pay has no result", {}, [GO, ASKS, Ended("signal")]),
     (
         "stopped_calls_are_followed_by_a_request",
-        "given up for a new request",
+        "dropped for a new request",
         {},
         [GO, ASKS, replace(REFUSED, refused="stopped"), DONE],
     ),
     ("an_end_is_an_end", "the turn had ended", {}, [GO, DONE, Ended("silence"), DONE]),
-    ("a_pause_waits", "nobody has decided", NEEDS_YES, [GO, ASKS, WAITS, STARTED]),
+    ("a_pause_waits", "no one decided", NEEDS_YES, [GO, ASKS, WAITS, STARTED]),
     ("a_pause_waits", "another question", {}, [GO, ASKS, WAITS, replace(YES, question="r")]),
     ("a_guarded_call_has_a_thought", "without a thought", GUARDED, [GO, ASKS, STARTED]),
     ("a_no_is_a_no", "a person had said no", {}, [GO, ASKS, Verdict("no", "c"), STARTED]),
-    ("what_needs_a_yes_has_one", "nobody had said yes", NEEDS_YES, [GO, ASKS, STARTED]),
+    ("what_needs_a_yes_has_one", "without a person's yes", NEEDS_YES, [GO, ASKS, STARTED]),
     (
         "what_needs_a_yes_has_one",
         "ran from a text",
@@ -186,7 +188,7 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
     ),
     (
         "a_tool_exists",
-        "no JSON object",
+        "a JSON object",
         {},
         [GO, replace(ASKS, tool_calls=(replace(PAY, arguments="{"),)), STARTED],
     ),
@@ -203,7 +205,7 @@ BROKEN = [  # the rule, what it says, the tool `pay`, and the messages
         [GO, ASKS, STARTED, replace(PAID, arguments={"cents": 3})],
     ),
     ("a_yes_says_to_what", "to which arguments", {}, [GO, ASKS, replace(YES, arguments=None)]),
-    ("a_refusal_is_an_error", "is no error", GUARDED, [GO, ASKS, replace(REFUSED, is_error=False)]),
+    ("a_refusal_is_an_error", "an error", GUARDED, [GO, ASKS, replace(REFUSED, is_error=False)]),
     ("a_refusal_is_an_error", "never started", {}, [GO, ASKS, replace(PAID, in_doubt=True)]),
     (
         "a_refusal_is_an_error",
@@ -326,10 +328,10 @@ def test_no_run_that_was_found_hard_is_called_impossible(name):
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 @pytest.mark.parametrize("name", STAND_INS)
 def test_no_run_of_the_desk_is_called_impossible(name, dialect):
-    from demos.refund.dialects import speaking
+    from demos.refund.dialects import speak_dialect
 
     shop = Shop(":memory:", manager=True)
-    model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
+    model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), done_when=checks(shop))
     outcome = agent.run("Please refund ORD-001 and ORD-004")
     assert check(of(agent, outcome.transcript)).impossible == []
@@ -431,7 +433,7 @@ def test_a_header_holds_for_what_comes_after_it(kept):
 
     said = [json.dumps(to_json(message)) for message in more]
     kept.write_text("\n".join([header, *lines, *said]) + "\n")
-    assert texts(check(read(kept)).impossible) == ["order ran without a thought behind it"]
+    assert texts(check(read(kept)).impossible) == ["order ran without a thought"]
     kept.write_text("\n".join([header, *lines, other, *said]) + "\n")
     assert check(read(kept)).impossible == []
 
@@ -447,7 +449,8 @@ def test_a_line_that_cannot_be_read_is_a_finding_unless_it_is_the_last(kept):
     assert check(read(kept)).impossible == []  # a run that was killed leaves such a line
     kept.write_text("\n".join([*whole[:4], "{", *whole[5:]]))
     [finding] = check(read(kept)).impossible
-    assert (finding.where, "cannot be read" in finding.text) == ("line 5", True)
+    assert finding.where == "line 5"
+    assert "cannot be read" in finding.text
 
 
 def test_a_record_without_a_header_is_judged_as_far_as_it_goes():
@@ -484,7 +487,7 @@ def test_the_command_ends_with_3_if_the_record_cannot_be_true(kept, pantry, caps
     assert run_audit("--check", f"{pantry}:agent", kept) == 3
     out = capsys.readouterr().out
     assert "! the record cannot be true: 1 message that no run writes" in out
-    assert "order ran without a thought behind it" in out
+    assert "order ran without a thought" in out
 
 
 def test_of_a_run_of_the_demo_no_agent_has_to_be_named(tmp_path, capsys):
@@ -507,9 +510,9 @@ def test_the_check_is_in_every_form(kept, pantry, tmp_path, capsys):
     assert run_audit("--check", f"{pantry}:agent", kept, "--html", page, "--json") == 3
     shown = page.read_text()
     assert "the record cannot be true" in shown
-    assert "order ran without a thought behind it" in shown
+    assert "order ran without a thought" in shown
     checked = json.loads(capsys.readouterr().out)["checked"]
-    assert checked["impossible"][0]["text"] == "order ran without a thought behind it"
+    assert checked["impossible"][0]["text"] == "order ran without a thought"
     assert checked["impossible"][0]["step"] == 1
 
 
@@ -519,8 +522,8 @@ def test_the_check_is_in_every_form(kept, pantry, tmp_path, capsys):
         (["--check"], "Missing argument 'RUN.jsonl'"),
         (["--check", "nothing.py:agent", "RUN"], "there is no such file"),
         (["--check", "PANTRY:nobody", "RUN"], "its agents: agent, stricter"),
-        (["--check", "RUN"], "this is no run of the demo; name its agent"),
-        (["--check", "PANTRY:agent", "LOG"], "is no record of this kit"),
+        (["--check", "RUN"], "this isn't a run of the demo; name its agent"),
+        (["--check", "PANTRY:agent", "LOG"], "isn't a record of this kit"),
     ],
     ids=["no file", "no such file", "no such agent", "no run of the demo", "another program's"],
 )
@@ -535,7 +538,8 @@ def test_a_wrong_word_is_one_line(kept, pantry, tmp_path, capsys, words, says):
         typed.append(word)
     assert run_audit(*typed) == 2
     out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    assert out == ""
+    assert err.count("\n") == 1
     assert says in err
 
 
@@ -554,7 +558,9 @@ def test_what_is_redacted_is_hidden_in_findings_too():
 
 
 def test_findings_are_empty_by_default():
-    assert (Findings().impossible, Findings().otherwise, Findings().steps) == ([], [], None)
+    assert Findings().impossible == []
+    assert Findings().otherwise == []
+    assert Findings().steps is None
 
 
 def test_an_unreadable_first_line_is_told_once():
@@ -570,7 +576,7 @@ def test_the_text_form_names_the_line(kept):
     from think_agent.audit import report
 
     shown = to_text(report(record.entries, header=record.header, findings=check(record)))
-    assert "line 5: order ran without a thought behind it" in shown
+    assert "line 5: order ran without a thought" in shown
 
 
 def test_a_refusal_by_a_policy_of_ones_own_has_a_code_of_its_own():

@@ -139,7 +139,7 @@ CASES = {
     ),
     "a question without an answer": Case(
         [paying("a"), Paused("Pay 5?", "a"), *paid("a")],
-        ["it ran, though nobody answered the question about it"],
+        ["it ran, though its question had no answer"],
         ["done after a no"],
     ),
     "a question with its answer": Case(

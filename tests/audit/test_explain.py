@@ -27,14 +27,14 @@ def test_explain_shows_what_was_known_who_planned_who_changed_it_and_what_came()
         ("force_first", "Forcing: when the model is forced to think."),
     ]
     assert [(name, why) for name, _, why in opening.planned] == who
-    assert opening.planned[1][1] == "the model is told to call think"
+    assert opening.planned[1][1] == "the model is asked to call think"
     assert opening.facts[0] == ("the person asked", ASK.text)
     assert [name for name, _, _ in refused.planned] == ["next_step", "think_first"]
     assert refused.planned[1][1].startswith("refuse pay (gate): ")
     assert ("the person asked", ASK.text) in refused.facts
     assert refused.came[0].startswith("pay gave: error: not run")
-    assert forced.planned[-1][:2] == ("think_first", "the model is told to call think")
-    assert ("behind it, gated", "It is due.") in paid.facts
+    assert forced.planned[-1][:2] == ("think_first", "the model is asked to call think")
+    assert ("its thought, gated", "It is due.") in paid.facts
     assert "think_first" in paid.passed
     assert last.planned == [("next_step", "end (silence)", words.why_ended("silence"))]
 

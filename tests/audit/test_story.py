@@ -135,7 +135,7 @@ def test_a_denial_an_edit_and_a_refusal_are_shown_with_who_and_why():
             "started",
             "done",
         ],
-        ["refused: no thought stood behind it"],
+        ["refused: no thought justified it"],
         ["started", CRASHED, "refused: a person said no"],
     ]
     assert made.turns[0].entries[-1] == Note("stopped", Verdict("quit"), "verdict")
@@ -234,7 +234,7 @@ def test_how_thoughts_came_about_is_counted_and_shown():
         outcome = agent(*said, tools=[look], force=force).run("Tea?")
         assert report(outcome.transcript).figures["came_about"] == {how: 1}
     text = words.behind({"forced": 2, "none": 1, "gated": 3})
-    assert text == "2 forced by tool choice, 1 behind none, 3 gated"
+    assert text == "2 forced by tool choice, 1 without a thought, 3 gated"
 
 
 def test_a_typed_answer_and_nested_arguments_are_tables():

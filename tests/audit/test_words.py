@@ -21,7 +21,8 @@ from think_agent.turn import Action
 def test_every_exit_has_a_text():
     assert words.EXITS.keys() == set(get_args(Exit))
     assert words.say_end("unmet") == "✗ NOT MET"
-    assert (words.say_end(None), words.say_end("odd")) == ("… not ended", "odd")
+    assert words.say_end(None) == "… not ended"
+    assert words.say_end("odd") == "odd"
     assert words.why_ended("truncated", "the server stopped").endswith("cause: the server stopped.")
     assert words.why_ended("odd") == ""
 
@@ -35,12 +36,12 @@ def acted(thought=None, failed=False, in_doubt=False):
     ("actions", "text"),
     [
         ([], "no action"),
-        ([acted("hm")], "1 action, behind a thought"),
-        ([acted()], "1 action, none of them behind a thought"),
-        ([acted("a"), acted("b")], "2 actions, each behind a thought"),
-        ([acted("a"), acted()], "2 actions, 1 of them behind a thought"),
-        ([acted("a", failed=True), acted("b")], "2 actions, 1 failed, each behind a thought"),
-        ([acted("a", in_doubt=True)], "1 action, 1 may have happened, behind a thought"),
+        ([acted("hm")], "1 action, after a thought"),
+        ([acted()], "1 action, none of them after a thought"),
+        ([acted("a"), acted("b")], "2 actions, each after a thought"),
+        ([acted("a"), acted()], "2 actions, 1 of them after a thought"),
+        ([acted("a", failed=True), acted("b")], "2 actions, 1 failed, each after a thought"),
+        ([acted("a", in_doubt=True)], "1 action, 1 may have happened, after a thought"),
     ],
 )
 def test_how_many_actions_stand_behind_a_thought(actions, text):
@@ -63,7 +64,7 @@ def test_a_decision_with_who_and_why(verdict, text):
 def test_checks_and_refusals():
     assert words.say_check(Checked("mailed")) == "mailed"
     assert words.say_check(Checked("by_mail", "no mail")) == "by mail: no mail"
-    assert words.refusal("gate") == "refused: no thought stood behind it"
+    assert words.refusal("gate") == "refused: no thought justified it"
     assert words.refusal("odd") == "refused: odd"
 
 
@@ -72,9 +73,9 @@ def test_the_tool_choice_as_text():
     text = [words.say_choice(choice) for choice in choices]
     assert text == [
         "free to choose",
-        "told to call a tool",
+        "asked to call a tool",
         "asked for closing words, without tools",
-        "told to call think",
+        "asked to call think",
     ]
 
 

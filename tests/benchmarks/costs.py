@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply as desk_script
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.benchmarks.caches import (
@@ -165,7 +165,7 @@ def played(
 ) -> tuple[list[Call], Sequence[Message]]:
     """The calls of a job, and its transcript. `options` are the provider's."""
     script = job.scripts.get(side.name, job.script)
-    with serve(SPEAKS[provider][0](), speaking(script, side.dialect)) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(script, side.dialect)) as server:
         model = model_of(provider, server, PROVIDERS[provider].model, **options)
         agent = job.agent(in_dialect(model, side.dialect), **side.how)
         transcript: Sequence[Message] = ()

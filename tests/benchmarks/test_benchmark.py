@@ -30,7 +30,8 @@ def test_the_quick_page_has_every_table():
 @pytest.mark.parametrize("declared", ACTIONS, ids=lambda declared: declared["name"])
 def test_both_sides_declare_the_same_tools(declared):
     ours = tool(FUNCTIONS[declared["name"]])
-    assert (ours.description, ours.parameters) == (declared["description"], declared["parameters"])
+    assert ours.description == declared["description"]
+    assert ours.parameters == declared["parameters"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_call_and_the_thought_are_on_the_screen_once(view):
     screen, _ = asked("q", view=view)
     assert screen.count("Run pay?") == 1
     assert screen.count("pay(") == view.get("thoughts", True)
-    assert screen.count("The thought behind it: Broken, so pay.") == 1  # on the card, always
+    assert screen.count("Its thought: Broken, so pay.") == 1  # on the card, always
     assert "quit: nothing more is run" in screen
 
 
@@ -85,7 +85,7 @@ def test_at_the_terminal_needs_no_other_setup(capsys, monkeypatch):
     assert agent_that_pays().run("go").exit == "declined"
     shown = capsys.readouterr().out
     assert shown.count("Run pay?") == 1
-    assert shown.count("The thought behind it: Broken, so pay.") == 1
+    assert shown.count("Its thought: Broken, so pay.") == 1
 
 
 @pytest.mark.parametrize(("provider", "times"), [("ollama", 2), ("offline", 0)])
@@ -107,7 +107,7 @@ def test_a_later_decision_is_offered_only_where_a_file_keeps_the_run(tmp_path, c
 
 def test_of_several_calls_the_waiting_one_is_just_above_its_question():
     screen, _ = asked("y", "n late", "q", times=3)
-    card = r"pay\(.*\)\s+The thought behind it: .*\s+order_id: .*\s+dollars: (\d+)\s+Run pay\?"
+    card = r"pay\(.*\)\s+Its thought: .*\s+order_id: .*\s+dollars: (\d+)\s+Run pay\?"
     asked_before = re.findall(card, screen)
     assert asked_before == ["580", "581", "582"]
     assert screen.count("pay(") == 3
@@ -234,7 +234,8 @@ def test_a_call_with_many_arguments_stays_on_the_screen():
 def test_a_call_in_doubt_has_three_answers():
     new = ToolCall("p", "pay", {"cents": 1})
     verdict, shown = answered("ew", {"cents": 2}, as_new=new)
-    assert (verdict.decision, verdict.new) == ("yes", True)
+    assert verdict.decision == "yes"
+    assert verdict.new is True
     assert "Answer with one of these letters: y, w, n, v, q." in shown
     assert re.search(r"cents: 2\s+As a new one it would be:\s+cents: 1\s+Run pay\?", shown)
 

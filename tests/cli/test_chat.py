@@ -155,4 +155,4 @@ def test_approval_and_ctrl_c_in_a_conversation():
     shown = text_of(screen)
     assert code == 0, shown
     assert shown.count("paid 12") == 1
-    assert "The conversation goes on with your next request." in shown
+    assert "The conversation continues with your next request." in shown

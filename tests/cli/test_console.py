@@ -8,8 +8,6 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.cli.consoles import console_into, lasting
@@ -24,7 +22,6 @@ from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
 from think_agent.streaming import Delta
 from think_agent.testing import call, think
-from think_agent.text import sanitize
 
 REFUND = ["-m", "demos.refund", "ORD-001", "--provider", "offline"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red] \x9b31m \u202ereversed \ud800 \r\x00 :smile:"
@@ -61,15 +58,6 @@ def watched(*replies, **options) -> str:
     return shown_of(agent_of(*replies), **options)
 
 
-@given(st.text())
-def test_sanitized_text_holds_no_control_characters_and_loses_nothing(text):
-    shown = sanitize(text)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
-    shown.encode()
-    plain = [c for c in text.replace("\r\n", "\n") if c.isprintable()]
-    assert all(c in shown for c in plain)
-
-
 @pytest.mark.parametrize("terminal", [False, True])
 def test_hostile_text_is_shown_but_does_not_control_the_terminal(terminal):
     acts = think(HOSTILE), call("look", order_id=HOSTILE)
@@ -101,7 +89,9 @@ LONG = "No server at http://127.0.0.1:11434; start it with: ollama serve, or ins
 
 def test_a_notice_is_one_line_in_a_pipe_and_wraps_at_words_in_a_terminal(capfd):
     say(LONG + "\x1b[2J")
-    assert capfd.readouterr() == ("", LONG + "\\x1b[2J\n")
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err == LONG + "\\x1b[2J\n"
     code = f"from think_agent.cli.screen import say; say({LONG!r})"
     lines = text_of(in_a_terminal(["-c", code])[0]).splitlines()
     assert len(lines) > 1
@@ -135,7 +125,7 @@ def test_each_kind_of_event_has_its_line():
         "🔧 nope({broken)",
         "there is no tool 'nope'",
         "Here it is.",
-        "– ended by silence · 1 action, behind a thought · 3 model calls · ",
+        "– ended by silence · 1 action, after a thought · 3 model calls · ",
     ):
         assert line in text
 
@@ -305,7 +295,8 @@ def test_when_the_reader_of_a_pipe_goes_away_the_exit_code_is_1_and_nothing_is_p
         assert process.stdout
         process.stdout.close()
         assert process.stderr
-        assert (process.stderr.read(), process.wait(timeout=30)) == ("", 1)
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=30) == 1
 
 
 def test_any_agent_can_be_watched_even_in_a_dumb_terminal(capsys):

@@ -57,7 +57,8 @@ def test_an_agent_in_a_file_talks(tmp_path):
     agent = 'from think_agent import Agent, ScriptedModel\nagent = Agent(ScriptedModel(["Hi!"]))\n'
     (tmp_path / "mine.py").write_text(agent)
     done = run(tmp_path, "think-agent", "chat", "mine.py:agent", stdin="Hello\n")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
     assert "Hi!" in done.stdout
 
 
@@ -77,7 +78,8 @@ def test_the_gate_stands_before_a_server_or_says_what_is_missing(tmp_path):
     till = [BIN / "python", ROOT / "tests/servers/mcp_till.py"]
     done = run(tmp_path, *GATE, *till, LEDGER="ledger")  # the client leaves at once
     if run(tmp_path, "python", "-c", "import mcp").returncode == 0:
-        assert (done.returncode, done.stdout) == (0, "")
+        assert done.returncode == 0
+        assert done.stdout == ""
         assert "gate: 3 tools, 3 of them only with a thought" in done.stderr
         return
     assert done.stderr == 'error: the gate needs an SDK; run: pip install "think-agent[mcp]"\n'

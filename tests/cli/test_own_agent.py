@@ -98,14 +98,18 @@ class Case(NamedTuple):
 )
 def test_a_mistake_is_one_line(folder, case):
     done = chat(folder, case.agent, *case.flags, text=case.text)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert case.said in done.stderr
 
 
 @pytest.mark.parametrize("agent", ["agents.py", "agents.py:", ":agent", "no_such_file.py:agent"])
 def test_what_names_no_agent_is_one_line(agent):
     done = run_here("think_agent", "chat", agent)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
     assert agent.partition(":")[0] in done.stderr
 
 

@@ -25,7 +25,8 @@ def test_a_run_goes_on_in_an_encoding_without_our_signs(encoding, variables):
     command = [sys.executable, *REFUND]
     env = environment(**variables)
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
+    assert done.stderr == b""
     lines = done.stdout.decode(encoding).splitlines()
     assert lines[2].startswith(r"\U0001f4ad Plan: look up ORD-001")
     assert lines[4].startswith(r"  \u21b3 Laptop Stand")

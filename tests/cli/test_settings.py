@@ -40,9 +40,9 @@ UNKNOWN = [
     Unknown("max_cots", "did you mean max_cost?"),
     Unknown("temprature", "did you mean temperature?"),
     Unknown("enabled", "the nearest names are "),
-    Unknown("max_context_entries", "an entry is no turn; keep_turns says"),
+    Unknown("max_context_entries", "an entry isn't a turn; keep_turns says"),
     Unknown("context_strategy", "nothing is summarized; keep_turns"),
-    Unknown("send_intermediate_responses", "text beside an action is always shown"),
+    Unknown("send_intermediate_responses", "text next to an action is always shown"),
     Unknown("help", "the nearest names are "),
     Unknown("version", "the nearest names are "),
 ]
@@ -54,7 +54,9 @@ def test_a_name_in_the_file_that_no_command_knows_is_an_error(tmp_path, command,
     config = tmp_path / "agent.toml"
     config.write_text(f"[think_agent]\n{unknown.name} = 1\n")
     done = run_here(*WORDS[command], "--config", str(config))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert f"{unknown.name}: there is no such setting; {unknown.advice}" in done.stderr
     assert str(config) in done.stderr
 
@@ -64,7 +66,9 @@ def test_a_name_in_the_file_that_no_command_knows_is_an_error(tmp_path, command,
 def test_a_variable_that_no_command_knows_is_an_error(command, unknown):
     variable = f"THINK_AGENT_{unknown.name.upper()}"
     done = run_here(*WORDS[command], **{variable: "1"})
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert f"{unknown.name}: there is no such setting; {unknown.advice}" in done.stderr
     assert f"({variable})" in done.stderr
 
@@ -74,7 +78,9 @@ def test_a_flag_that_there_is_not_is_an_error_with_the_nearest(unknown):
     if unknown.name in ("help", "version"):
         return
     done = run_here(*DESK, f"--{unknown.name.replace('_', '-')}=1")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     advice = ("Did you mean", "did you mean", "use ", "nearest", "keep_turns", "is always shown")
     assert any(text in done.stderr for text in advice)
 
@@ -101,7 +107,7 @@ WRONG = [
     ),
     Wrong(
         "[think_agent]\nfailure_handling = 'retry'",
-        "failure_handling: 'retry' is no choice; use ask_user or abort",
+        "failure_handling: 'retry' isn't a choice; use ask_user or abort",
     ),
     Wrong("[autonomous_agent]\nenabled = true", "a section [think_agent]"),
 ]
@@ -112,7 +118,9 @@ def test_nothing_in_the_file_is_passed_over_in_silence(tmp_path, wrong):
     config = tmp_path / "agent.toml"
     config.write_text(wrong.file)
     done = run_here(*DESK, "--config", str(config))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert wrong.because in done.stderr
 
 
@@ -128,7 +136,8 @@ def test_nothing_in_the_file_is_passed_over_in_silence(tmp_path, wrong):
 )
 def test_these_variables_mean_nothing_to_the_desk(variable, value):
     done = run_here(*DESK, **{variable: value})
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
 
 
 def test_a_setting_of_another_command_is_not_the_request(tmp_path):
@@ -136,7 +145,8 @@ def test_a_setting_of_another_command_is_not_the_request(tmp_path):
     config = tmp_path / "agent.toml"
     config.write_text("[think_agent]\ntext = true\n")
     done = run_here("demos.refund", "--provider", "offline", "--config", str(config))
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
+    assert done.stdout == ""
     assert "the request is empty" in done.stderr
 
 
@@ -191,7 +201,8 @@ def test_an_alias_has_the_effect_of_its_setting(tmp_path, place, effect):
     else:
         env[f"THINK_AGENT_{effect.name.upper()}"] = effect.value
     data = json.loads(run_here(*words, **env).stdout)
-    assert (data["exit"], data["model_calls"]) == (effect.exit, effect.calls)
+    assert data["exit"] == effect.exit
+    assert data["model_calls"] == effect.calls
 
 
 def test_where_a_person_can_be_asked_ask_user_asks(tmp_path):

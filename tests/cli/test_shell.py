@@ -28,8 +28,8 @@ def shell(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[st
 
 
 def advised(shown: str) -> str:
-    """The command below "Go on with:"."""
-    return shown.partition("Go on with:\n")[2].rstrip("\n")
+    """The command below "Continue with:"."""
+    return shown.partition("Continue with:\n")[2].rstrip("\n")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.servers import ProviderServer, serve
 from tests.servers.ollama import OllamaServer
 from tests.support.agents import by_place
 from tests.support.commands import text_of
-from think_agent import Agent, Assistant, Model, Request, ScriptedModel, connect, tool
+from think_agent import Agent, Assistant, Delta, Model, Request, ScriptedModel, connect, tool
 from think_agent.cli import RunView, waiting
 from think_agent.cli.waiting import describe_wait
 from think_agent.dialects.base import Wrapper
@@ -176,3 +176,57 @@ def test_a_quiet_view_and_one_without_an_agent_watch_nothing_in_a_pipe(options):
     with RunView(console_into(io.StringIO()), **{"agent": agent, **options}) as view:
         agent.run("Hi", on_event=view)
         assert view._waiting is None
+
+
+# A silence inside a reply.
+
+
+class Pausing(Model):
+    """A model of Ollama that sends a piece of its text, and the rest once a person has read `seen`.
+    `place`: what the server says about where the model is loaded.
+    """
+
+    name = "ollama"
+    model = "qwen3.5:4b"
+
+    def __init__(self, seen: Seen, place: str | None) -> None:
+        self.seen = seen
+        self.place = place
+
+    def where_loaded(self) -> str:
+        if self.place is None:
+            raise AttributeError("where_loaded")
+        return self.place
+
+    def stream(self, request: Request) -> Iterator[Delta | Assistant]:
+        yield Delta("answer", "Let me look.")
+        if len(request.messages) == 1:
+            assert self.seen.is_there.wait(SECONDS)
+            yield Delta("call", "{}", "look", 0)
+        yield REPLIES(request)
+
+
+PAUSES = [
+    ("CPU", "qwen3.5:4b has sent nothing for a while: it may be thinking, or writing a call"),
+    (None, "waiting for more from ollama:qwen3.5:4b"),
+]
+
+
+@pytest.mark.parametrize(("place", "says"), PAUSES)
+def test_a_terminal_shows_why_a_reply_does_not_go_on(place, says):
+    out = Seen(says)
+    agent = Agent(Pausing(out, place), [look], force="never", silence="accept")
+    with RunView(console_into(out, terminal=True, width=200), agent=agent) as view:
+        outcome = agent.run("Where is it?", on_event=view)
+    assert outcome.answer == "Here you are."
+    assert says not in lasting(out.getvalue())
+
+
+def test_a_pipe_gets_one_line_about_a_reply_that_does_not_go_on(monkeypatch):
+    err = Seen("writing a call")
+    monkeypatch.setattr("sys.stderr", err)
+    agent = Agent(Pausing(err, "GPU"), [look], force="never", silence="accept")
+    with RunView(console_into(io.StringIO(), width=200), agent=agent) as view:
+        agent.run("Where is it?", on_event=view)
+    [line] = [line for line in err.getvalue().splitlines() if "writing a call" in line]
+    assert line.startswith("model call 1 of 30 · ")

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from tests.support.agents import by_place
-from think_agent import Agent, CallTool, ModelError, Refuse, ScriptedModel, tool
+from think_agent import Agent, CallTool, ModelError, Refuse, ScriptedModel, ToolCall, tool
+from think_agent.ahead import ReadsAhead
 from think_agent.messages import to_json
 from think_agent.testing import call
 from think_agent.transcript import Transcript
@@ -290,3 +291,27 @@ def test_no_task_is_left_behind_when_a_stream_is_left():
         return asyncio.all_tasks() - {asyncio.current_task()}
 
     assert asyncio.run(run()) == set()
+
+
+def test_no_task_is_left_behind_when_another_call_is_made_in_its_place():
+    async def run():
+        ended = []
+
+        async def read():
+            try:
+                await asyncio.Event().wait()
+                yield "never"
+            finally:
+                await asyncio.sleep(0)  # cleaning up takes a moment
+                ended.append("read")
+
+        ahead: ReadsAhead[str] = ReadsAhead()
+        ahead.begin(ToolCall("1", "look", {"n": 1}), read)
+        await asyncio.sleep(0)
+        taken = await ahead.take(ToolCall("1", "look", {"n": 2}))
+        await ahead.drop()
+        return taken, ended
+
+    taken, ended = asyncio.run(run())
+    assert taken is None
+    assert ended == ["read"]

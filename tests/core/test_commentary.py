@@ -106,7 +106,8 @@ def test_an_answer_so_far_may_turn_out_to_be_a_remark():
 
 def test_a_run_that_waits_for_a_person_has_no_answer_yet():
     outcome = Agent(ScriptedModel([PAYS]), [pay], force="never").run("go")
-    assert (outcome.exit, outcome.turn.last_words) == ("needs_human", "")
+    assert outcome.exit == "needs_human"
+    assert outcome.turn.last_words == ""
 
 
 def plan(response: str, *actions: Any, is_complete: bool = False) -> str:
@@ -140,7 +141,9 @@ def test_a_remark_goes_back_to_the_provider_as_it_came(provider):
         events = list(agent.stream("go"))
     outcome = events[-1]
     reply = outcome.turn.replies[0]
-    assert (reply.text, reply.commentary, is_remark(reply)) == (REMARK, "", True)
+    assert reply.text == REMARK
+    assert reply.commentary == ""
+    assert is_remark(reply)
     assert json.dumps(server.requests[-1]).count(REMARK) == 1
     assert told(events, "answer") == REMARK + ANSWER  # they are shown as they come
     assert join_answer(events) == outcome.answer == ANSWER

@@ -83,12 +83,15 @@ def test_a_call_a_thought_a_refusal_and_a_question_are_done_in_order():
         assert asked(agent, CallTool(harmless), reply, came=paid) == [Perform(harmless), paid]
     assert [type(item) for item in asked(agent, CallTool(THINK), BOTH)] == [ToolResult]
     [refused] = asked(agent, Refuse(ONE, "gate", "not run."), one)
-    assert (refused.refused, refused.content) == ("gate", "error: not run.")
+    assert refused.refused == "gate"
+    assert refused.content == "error: not run."
     say = User("No more.", kind="limit")
     step = CallModel("none", say=say, bounds=Bounds(max_output_tokens=1_000))
     said, _, request, *_ = asked(agent, step, BOTH, came=Assistant("Bye."))
-    assert (said, request.messages) == (say, (ASK, BOTH, say))
-    assert (request.tool_choice, request.max_output_tokens) == ("none", 1_000)
+    assert said == say
+    assert request.messages == (ASK, BOTH, say)
+    assert request.tool_choice == "none"
+    assert request.max_output_tokens == 1_000
 
 
 @pytest.mark.parametrize("reply", [Assistant(tool_calls=(ONE,)), BOTH], ids=["call", "thought"])

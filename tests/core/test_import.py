@@ -63,5 +63,5 @@ def test_without_ollama_its_sdk_is_not_loaded():
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60
     )
     *notices, seen = done.stderr.splitlines()
-    assert "no server at http://127.0.0.1:9; start it with: ollama serve" in notices[0]
+    assert "no server at http://127.0.0.1:9 (OLLAMA_HOST); start it" in notices[0]
     assert seen == "('offline', False)"

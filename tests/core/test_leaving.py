@@ -93,7 +93,8 @@ def assert_nothing_is_lost(desk, shown, saved):
     messages = of_kind(shown, *MESSAGES)
     assert kept[: len(messages)] == messages
     outcome = desk.agent().resume(saved)
-    assert (outcome.exit, outcome.answer) == ("signal", "Paid.")
+    assert outcome.exit == "signal"
+    assert outcome.answer == "Paid."
     assert desk.paid == [1, 2]
 
 

@@ -167,7 +167,7 @@ def test_next_step_has_an_answer_to_every_transcript(transcript):
         assert step.call == turn.pending[0]
 
 
-def test_policies_are_called_in_order_with_the_turn():
+def test_each_policy_may_replace_the_step_that_the_one_before_it_gave():
     seen, refused = [], Refuse(PAY, "gate", "think first")
 
     def note(step, turn):

@@ -36,7 +36,8 @@ def test_an_error_of_a_tool_has_a_line_for_its_author_and_a_result_for_the_model
     notices, outcome = watched(call("refund", order="ORD-1"), "I could not.", tools=[refund])
     assert notices == [f"refund raised KeyError: 'pirce' ({__file__}, line {LINE})"]
     [record] = caplog.records
-    assert (record.name, record.levelno) == ("think_agent", logging.ERROR)
+    assert record.name == "think_agent"
+    assert record.levelno == logging.ERROR
     assert record.exc_info[0] is KeyError
     [result] = results(outcome)
     assert result.content.startswith("error: KeyError: 'pirce'")
@@ -79,5 +80,6 @@ def test_on_request_an_error_of_a_tool_is_recorded_and_then_raised(way):
     transcript = raised.value.transcript
     assert results(transcript)[-1].in_doubt
     outcome = agent(pays, "I could not.", tools=[refund]).resume(transcript)
-    assert (outcome.exit, outcome.answer) == ("silence", "I could not.")
+    assert outcome.exit == "silence"
+    assert outcome.answer == "I could not."
     assert len(results(outcome, "refund")) == 1

@@ -1,4 +1,5 @@
-"""Every run keeps every rule of the design, judged on its raw messages (`tests/support/oracle.py`).
+"""Every run keeps every rule of the package, judged on its raw messages by the oracle
+(`tests/support/oracle/rules.py`).
 
 A world is an agent on a random script, with random settings, in native, json or react. Tools fail,
 checks find something missing, a person answers, edits and stops, and a policy of the user puts in a
@@ -6,7 +7,9 @@ word. Everything depends on the transcript alone, so a run that is resumed at an
 same world.
 """
 
+import ast
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -18,9 +21,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import naive, oracle
 from tests.support.agents import taking_n
-from tests.support.oracle import Kind, Rules, judge
+from tests.support.oracle import facts
+from tests.support.oracle import rules as oracle
+from tests.support.oracle.rules import CHECKS, Kind, Rules, judge
+from tests.support.sizes import ROOT
 from think_agent import (
     THINK,
     THINK_MINIMAL,
@@ -101,7 +106,7 @@ class World:
     def again(self, messages: Sequence[Message]) -> "World":
         """The same world, after these messages."""
         ran = [row for row in self.ran if row.place < len(messages)]
-        said = sum(oracle.is_question(message, "person") for message in messages)
+        said = sum(facts.is_question(message, "person") for message in messages)
         texts = self.texts[:said]
         return replace(self, messages=list(messages), texts=texts, ran=ran, events=0)
 
@@ -299,8 +304,8 @@ def written(reply: Assistant, dialect: str, request: Request) -> Assistant:
     acts = list(reply.tool_calls)
     thoughts = [acts.pop(acts.index(item)) for item in reply.tool_calls if item.name == "think"]
     del acts[1:]  # one action a reply
-    notes = " ".join([str(naive.argument(thought, "thought")) for thought in thoughts])
-    leaves = oracle.says_continue(thoughts[-1]) is False if thoughts else False
+    notes = " ".join([str(facts.argument(thought, "thought")) for thought in thoughts])
+    leaves = facts.says_continue(thoughts[-1]) is False if thoughts else False
     text = as_react(notes, acts, reply.text, leaves)
     if dialect == "json" and request.tool_choice == "none":
         text = json.dumps({"response": reply.text})
@@ -475,21 +480,21 @@ def found(
 
 
 CASES: dict[str, tuple[World, Ends]] = {
-    # §2: a question never overwrites a question. (`repeat` came in place of what is missing, and
+    # A question never overwrites a question. (`repeat` came in place of what is missing, and
     # the call after it never ran.)
     "what is missing is said, not that it repeats itself": found(
         LOOK, (LOOK, LEAVE), SHIP,
         options={"max_repeats": 2}, missing=[True, False],
         ends=("silence", ("look", "look", "ship"), 4),
     ),
-    # §5.1.5: a reply to a question of the user's own policy is an ordinary one.
+    # A reply to a question of the user's own policy is an ordinary one.
     "a policy does not believe a signal": found(
         LEAVE, SHIP, policy="veto", ends=("silence", ("ship",), 3)
     ),
     "a policy does not believe silence": found(
         "Well.", SHIP, policy="ask_on", ends=("silence", ("ship",), 5)
     ),
-    # §5.1: no policy goes on beyond a limit.
+    # No policy goes on beyond a limit.
     "a policy never stops": found(
         policy="nag", options={"max_model_calls": 5}, ends=("limit", (), 5)
     ),
@@ -497,23 +502,23 @@ CASES: dict[str, tuple[World, Ends]] = {
         LEAVE, LEAVE, LEAVE, LEAVE, policy="nag", options={"max_model_calls": 5},
         ends=("limit", (), 5),
     ),
-    # §5.1, Silence: a model that ignored the choice to think, and called nothing, is asked.
+    # A model that ignored the choice to think, and called nothing, is asked.
     "it announces, and stops": found(
         "I'll look that up.", LOOK, options={"force": "first"}, ends=("silence", ("look",), 3)
     ),
     "silence is always asked about": found(
         "Well.", SHIP, options={"silence": "ask"}, ends=("silence", ("ship",), 3)
     ),
-    # §2: only `run` opens a turn.
+    # Only `run` opens a turn.
     "a policy speaks as a person": found(
         LEAVE, SHIP, policy="veto", kind="person", ends=("silence", ("ship",), 3)
     ),
-    # §2: a question that a policy of the user drops is put back.
+    # A question that a policy of the user drops is put back.
     "a policy drops a question": found("", policy="drop", ends=("silence", (), 2)),
     "a policy drops what is said at a limit": found(
         LOOK, LOOK, policy="drop", options={"max_model_calls": 2}, ends=("", ("look",), 2)
     ),
-    # §5.1, Patience: three replies in a row that bring nothing, for whatever reason.
+    # Three replies in a row that bring nothing, for whatever reason.
     "three replies bring nothing, each in its own way": found(
         PAY, UNREADABLE, FLY, LOOK, ends=("gave_up", (), 3)
     ),
@@ -529,35 +534,35 @@ CASES: dict[str, tuple[World, Ends]] = {
     "patience=5 holds for what cannot be read": found(
         *[UNREADABLE] * 4, options={"patience": 5}, ends=("silence", (), 5)
     ),
-    # §5.1: replies that only think end at a closing reply.
+    # Replies that only think end at a closing reply.
     "a model only thinks": found(*[think("Hm.")] * 6, ends=("limit", (), 7)),
-    # §5.1: limits are judged before every step. (Each message takes a second.)
+    # Limits are judged before every step. (Each message takes a second.)
     "time runs out inside a reply": found(
         (LOOK, LOOK, LOOK), options={"max_seconds": 3}, ends=("limit", ("look", "look"), 2)
     ),
     "time runs out after a call that changed something": found(
         (SHIP, LOOK), options={"max_seconds": 3}, ends=("limit", ("ship",), 2)
     ),
-    # §5.1: with money for fewer than 200 tokens the turn closes.
+    # With money for fewer than 200 tokens the turn closes.
     "there is money for 100 tokens": found(options={"max_cost": 0.001}, ends=("budget", (), 1)),
-    # §2: the words of the reply to a `limit` message are the answer.
+    # The words of the reply to a `limit` message are the answer.
     "the last words are empty": found(
         LOOK, "", options={"max_actions": 1}, ends=("", ("look",), 2)
     ),
-    # §5.1.6: the exit says that it could not be read. (It was "empty": nobody had asked again.)
+    # The exit says that it could not be read. (It was "empty": nobody had asked again.)
     "a closing reply cannot be read": found(
         LEAVE, UNREADABLE, options={"max_model_calls": 2}, ends=("", (), 2)
     ),
-    # §5.3: a finished plan has given its answer.
+    # A finished plan has given its answer.
     "a plan is finished": found(
         Assistant("It is so.", tool_calls=(LEAVE,)), dialect="json", ends=("signal", (), 1)
     ),
-    # §5.4: every yes says to what.
+    # Every yes says to what.
     "a person says yes": found(
         (think("3 is due"), PAY), approval="always", decisions=["yes"],
         ends=("silence", ("pay",), 3),
     ),
-    # §5.5: a call is the same if the tool gets the same.
+    # A call is the same if the tool gets the same.
     "a retry in other words has the same key": found(
         call("book", n="3"), call("book", n=3), faults=["late", "ok"],
         ends=("silence", ("book", "book"), 3),
@@ -574,7 +579,7 @@ CASES: dict[str, tuple[World, Ends]] = {
         call("book", n=1), call("book", n=3), policy="edit", faults=["late", "ok"],
         ends=("silence", ("book", "book"), 3),
     ),
-    # §5.2: after a refusal of the gate the next call forces a thought. (It asked for any call.)
+    # After a refusal of the gate the next call forces a thought. (It asked for any call.)
     "a blank thought comes after a refusal of the gate": found(
         (PAY, think(" ")), LEAVE, options={"force": "always"}, ends=("signal", (), 3)
     ),
@@ -589,6 +594,30 @@ def test_what_was_found_is_kept(name):
     assert tuple(row.name for row in world.ran) == ran
     assert sum(isinstance(message, Assistant) for message in world.messages) == replies
     assert outcome.exit == exit or not exit
+
+
+PACKAGE = ROOT / "think_agent"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.function.__name__)
+def test_each_check_names_a_rule_of_the_package(check):
+    path = PACKAGE / check.path
+    text = path.read_text(encoding="utf-8")
+    if check.name:
+        names = f"(def|class) {check.name}\\b"
+        assert re.search(names, text)
+    elif path.suffix == ".md":
+        assert re.search(f"^{check.rule}\\. ", text, re.MULTILINE)
+    else:
+        assert f"Rule {check.rule}: " in ast.get_docstring(ast.parse(text))
+
+
+def test_a_complaint_says_which_rule_is_broken_and_where_it_is_written():
+    world, _ = found(LOOK, ends=("silence", ("look",), 2))
+    world.begin()
+    *before, end = world.messages
+    [complaint] = judge([*before, replace(end, exit="signal")], world.rules())
+    assert complaint.startswith("the_exit_is_true (loop.py, rule 4) [4]: ")
 
 
 def test_the_oracle_sees_what_is_wrong():

@@ -86,7 +86,9 @@ def test_a_reply_may_have_the_tokens_that_are_left_and_the_last_one_always_1000(
 def test_a_reply_that_is_cut_at_the_token_limit_ends_the_turn_with_budget(most, exit):
     cut = Assistant("I w", "", (call("look", item="a"),), "max_tokens", Usage(300, 200))
     outcome = agent(cut, max_tokens=most).run(ASK.text)
-    assert (outcome.exit, outcome.answer, outcome.actions) == (exit, "I w", ())
+    assert outcome.exit == exit
+    assert outcome.answer == "I w"
+    assert outcome.actions == ()
 
 
 @pytest.mark.parametrize("stop", ["incomplete", "max_tokens"])
@@ -99,8 +101,11 @@ def test_resume_goes_on_after_a_reply_that_was_cut_off(stop, where, tmp_path):
         kept = tmp_path / "run.jsonl" if where == "file" else None
         first = desk.run(ASK.text, transcript=kept)
         outcome = desk.resume(kept or first.transcript)
-    assert (first.exit, first.actions) == ("truncated", ())
-    assert (outcome.exit, outcome.answer, len(outcome.actions)) == ("signal", "Paid.", 1)
+    assert first.exit == "truncated"
+    assert first.actions == ()
+    assert outcome.exit == "signal"
+    assert outcome.answer == "Paid."
+    assert len(outcome.actions) == 1
     assert outcome.transcript[: len(first.transcript)] == first.transcript
 
 
@@ -224,11 +229,11 @@ def test_a_forked_child_cannot_write_into_the_file_of_its_parent(tmp_path):
 def test_an_outcome_prints_as_its_answer_and_its_counts():
     looks, thinks = call("look", item="tea"), think("Look again.")
     outcome = agent(looks, thinks, looks, "89 $", silence="accept", force="never").run("Tea?")
-    assert str(outcome) == "89 $\n(silence; 2 actions, 1 of them behind a thought; 4 model calls)"
+    assert str(outcome) == "89 $\n(silence; 2 actions, 1 of them after a thought; 4 model calls)"
     assert "Tea?" not in repr(outcome)  # not the whole transcript
 
 
-# Replies and verdicts that nobody expects
+# Unexpected replies and verdicts
 
 
 THINKS = [{"thought": text} for text in NOTHING] + [{"thought": [""]}, {}, "[]", '""', "{", "yes"]
@@ -246,7 +251,8 @@ def test_a_verdict_finds_its_call_even_if_the_id_is_a_lone_surrogate():
     asks = replace(look, needs_approval=True)
     desk = Agent(ScriptedModel([reply, "No."]), [asks], approve=lambda asked: False)
     outcome = desk.run("Look.")
-    assert (outcome.answer, len(of_kind(outcome.transcript, Verdict))) == ("No.", 1)
+    assert outcome.answer == "No."
+    assert len(of_kind(outcome.transcript, Verdict)) == 1
 
 
 @pytest.mark.parametrize("kind", ["nudge", "silence", "format", "repeat", "answer", "limit"])

@@ -21,7 +21,8 @@ CALL = call("look", item="tea")
 )
 def test_a_reply_is_a_text_some_calls_or_an_assistant(reply, calls, text):
     given = ScriptedModel([reply]).complete(ASKED)
-    assert (given.tool_calls, given.text) == (calls, text)
+    assert given.tool_calls == calls
+    assert given.text == text
     assert ScriptedModel(lambda request: given).complete(ASKED) == given
 
 
@@ -34,5 +35,5 @@ def test_a_text_alone_is_one_reply_and_a_script_that_is_over_is_an_error():
 
 @pytest.mark.parametrize("reply", [None, 3, (CALL, "text"), {"text": "hi"}])
 def test_a_reply_of_another_type_is_an_error_that_shows_it(reply):
-    with pytest.raises(TypeError, match="is no reply: use a text"):
+    with pytest.raises(TypeError, match="isn't a reply: use a text"):
         ScriptedModel([reply]).complete(ASKED)

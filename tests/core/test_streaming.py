@@ -193,9 +193,12 @@ def test_a_reply_that_broke_off_is_never_acted_on(provider):
                 error = str(raised)
             if error:
                 said = [event for event in events if not isinstance(event, Progress)]
-                assert (said, len(error.splitlines())) == ([User("ORD-001")], 1)
+                assert said == [User("ORD-001")]
+                assert len(error.splitlines()) == 1
                 continue
             *before, reply, _, outcome = events
-            assert (reply.stop_reason, bool(reply.cause)) == ("incomplete", True)
-            assert (outcome.exit, outcome.actions) == ("truncated", ())
+            assert reply.stop_reason == "incomplete"
+            assert reply.cause
+            assert outcome.exit == "truncated"
+            assert outcome.actions == ()
             assert any(isinstance(event, Delta) for event in before)

@@ -24,7 +24,8 @@ def argue(reasons_for, reasons_against):
     ("tool", "names"), [(THINK, ["thought", "should_continue"]), (THINK_MINIMAL, ["thought"])]
 )
 def test_both_schemas_are_flat_strings_and_only_one_has_the_exit_signal(tool, names):
-    assert (tool.name, tool.function) == ("think", None)
+    assert tool.name == "think"
+    assert tool.function is None
     jsonschema.Draft202012Validator.check_schema(tool.parameters)
     fields = tool.parameters["properties"]
     assert {field["type"] for field in fields.values()} == {"string"}

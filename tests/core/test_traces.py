@@ -50,5 +50,6 @@ def test_the_gate_refuses_the_first_write_without_a_thought_and_nothing_before()
         asked = sum(line[0] == "user" for line in run.lines[:place])
         outcome = play(run, run.agent(gate=True), asked)
         [refused] = [m for m in outcome.transcript if isinstance(m, ToolResult) and m.refused]
-        assert (refused.refused, writes(refused.name)) == ("gate", True)
+        assert refused.refused == "gate"
+        assert writes(refused.name)
         assert lines(outcome.transcript) == run.lines[: place + 1] + lines([refused]) + ENDED

@@ -136,7 +136,8 @@ def test_the_demo_keeps_its_transcript_where_there_is_no_posix(tmp_path):
     words = ["--provider", "offline", "--transcript", str(path), "Refund ORD-001"]
     command = [sys.executable, "-c", AS_ON_WINDOWS + RUN, *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     assert lines(path)[-1]["type"] == "ended"
 
 
@@ -179,7 +180,8 @@ def test_a_turn_that_is_over_stays_over_under_other_settings(settings, tmp_path)
     assert first.run("Hi", transcript=path).exit == "silence"
     other = Agent(ScriptedModel("Bye."), **settings)
     again = other.resume(path)
-    assert (again.exit, again.answer) == ("silence", "Hello.")
+    assert again.exit == "silence"
+    assert again.answer == "Hello."
     assert other.run("And now?", transcript=path).answer == "Bye."
 
 
@@ -291,7 +293,8 @@ def test_a_second_process_is_refused_until_the_first_has_ended_or_was_killed(tmp
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
         refused = subprocess.run(command, input=b"", check=False, **pipes)
-        assert (refused.stdout, b"another run has it open" in refused.stderr) == (b"", True)
+        assert refused.stdout == b""
+        assert b"another run has it open" in refused.stderr
         assert path.read_bytes() == before  # whoever only reads is not refused
         other.kill()
     assert subprocess.run(command, input=b"", check=True, **pipes).stdout == b"open\n"
@@ -462,7 +465,7 @@ def test_tools_that_have_changed_since_a_file_was_begun_are_named(tmp_path):
     agent("Fine.", tools=[look, pay, gone]).run("Hi", transcript=path)
     other = agent(*["Fine."] * 2, tools=[look, reworded])
     [notice] = of_kind(other.stream("Hi", transcript=path), Notice)
-    assert notice.text.endswith("changed since it was begun: tools (pay, gone).")
+    assert notice.text.endswith("changed since it was created: tools (pay, gone).")
 
 
 def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):
@@ -471,5 +474,5 @@ def test_what_has_changed_since_a_file_was_begun_is_said_once(tmp_path):
     other = agent(*["Fine."] * 3, instructions="Be fair.")
     with other.open(path) as held:
         [notice] = of_kind(other.stream("Hi", transcript=held), Notice)
-        assert notice.text.endswith("changed since it was begun: instructions.")
+        assert notice.text.endswith("changed since it was created: instructions.")
         assert of_kind(other.stream("Hi", transcript=held), Notice) == []

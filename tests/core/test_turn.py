@@ -1,11 +1,11 @@
 """`Turn` reads a transcript once. On arbitrary transcripts, its facts are the same as those of a
-slow oracle that follows the definitions (`tests/support/naive.py`).
+slow oracle that follows the definitions (`tests/support/oracle/facts.py`).
 """
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support import naive
+from tests.support.oracle import facts as oracle
 from tests.support.turns import transcripts
 from think_agent import Assistant, ToolCall, ToolResult, Turn, User
 from think_agent.history import History
@@ -21,9 +21,9 @@ many = settings(max_examples=120, deadline=None)
 few = settings(max_examples=60, deadline=None)
 
 
-def as_tried(doubt) -> naive.Tried:
+def as_oracle_doubt(doubt) -> oracle.OracleDoubt:
     call, written = doubt.call, doubt.written
-    return naive.Tried(
+    return oracle.OracleDoubt(
         call.name,
         call.arguments,
         written.arguments,
@@ -37,8 +37,8 @@ def as_tried(doubt) -> naive.Tried:
 KEPT = {"doubts", "running", "sources"}  # facts of one policy, about the whole conversation
 OTHERWISE = {  # facts that the oracle gives as plain tuples
     "pending": list,
-    "doubts": lambda found: [as_tried(doubt) for doubt in found],
-    "running": lambda found: found and as_tried(found),
+    "doubts": lambda found: [as_oracle_doubt(doubt) for doubt in found],
+    "running": lambda found: found and as_oracle_doubt(found),
     "misses": lambda found: found.in_a_row,
     "repeats": lambda found: (found.last, dict(found.numbers), found.pointed_out),
     "checks": lambda found: (found.results, found.latest, found.missing, found.told),
@@ -90,7 +90,7 @@ UNREADABLE = [
 @example(UNREADABLE)
 @given(transcripts)
 def test_every_fact_is_what_its_definition_says(messages):
-    found, right = facts(Turn.of(messages)), naive.facts(messages)
+    found, right = facts(Turn.of(messages)), oracle.facts(messages)
     assert found.keys() == right.keys()
     for name, value in right.items():
         assert found[name] == value, name
@@ -103,7 +103,9 @@ def test_the_thought_behind_a_call_is_what_its_definition_says(messages, guarded
     for call in turn.pending:
         for tools in (None, guarded):
             found = turn.thought_behind(call, tools)
-            assert (found and (found.text, found.how)) == naive.behind(messages, call, tools)
+            assert (found and (found.text, found.how)) == oracle.thought_behind(
+                messages, call, tools
+            )
 
 
 @many
@@ -131,7 +133,7 @@ def test_reading_a_turn_does_not_change_it(messages):
 @given(transcripts)
 def test_turn_all_reads_each_turn_by_itself(messages):
     turns = Turn.all(messages)
-    assert turns == [Turn.of(part) for part in naive.split(messages)]
+    assert turns == [Turn.of(part) for part in oracle.split(messages)]
     assert [message for turn in turns for message in turn.history.spoken] == Turn.of(
         messages
     ).history.spoken

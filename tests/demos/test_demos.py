@@ -1,4 +1,4 @@
-"""Each lesson runs as a script and as a module, shows its subject, and stays short."""
+"""Each lesson runs as a script and as a module, and shows its subject."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 from tests.servers import serve
 from tests.servers.openai_chat import Chat
 from tests.support.commands import run, run_here
-from tests.support.sizes import ROOT, lines_of_code
+from tests.support.sizes import ROOT
 from think_agent import Agent, Assistant, ScriptedModel, Turn, connect
 
 LABEL = "[scripted stand-in, no language model]"
@@ -23,7 +23,7 @@ SHOWS = {  # what each lesson prints about its subject
         r"required each time: exit signal, orders looked up: 2",
     ],
     "03_both_exits": [
-        r"1\. next_step: .* free to choose\n +force_first: .* told to call think\n +-> think: ",
+        r"1\. next_step: .* free to choose\n +force_first: .* asked to call think\n +-> think: ",
         r"without tools\n +-> ORD-001.*\n.* next_step: end \(signal\)",
         r"-> You are welcome!\n.* next_step: end \(silence\)",
     ],
@@ -111,7 +111,6 @@ SHOWS = {  # what each lesson prints about its subject
     ],
 }
 LESSONS = sorted(SHOWS)
-MOST_LINES = {"11_who_may_say_that_it_is_done": 50}  # it compares seven ways; the others: 40
 ON_A_SERVER = {  # what differs there
     # A server cuts a text into other pieces.
     "06_streaming_thoughts": SHOWS["06_streaming_thoughts"][1:],
@@ -130,8 +129,8 @@ def check(name: str, lines: list[str], shows: list[str]) -> None:
 
 
 def test_these_are_all_lessons():
-    found = [path.stem for path in sorted((ROOT / "demos").glob("[0-9][0-9]_*.py"))]
-    assert found == ["01_from_scratch", *LESSONS]
+    found = [path.stem for path in sorted((ROOT / "demos").glob("[0-9][0-9]*_*.py"))]
+    assert found == ["01_from_scratch", "01b_four_providers", *LESSONS]
 
 
 def test_the_course_lists_its_lessons():
@@ -142,15 +141,20 @@ def test_the_course_lists_its_lessons():
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_is_short_shows_what_it_is_about_and_twice_the_same(name):
-    source = (ROOT / f"demos/{name}.py").read_text(encoding="utf-8")
-    assert lines_of_code(source) <= MOST_LINES.get(name, 40)
-    contract = source.partition('"""\n\n')[0]
-    assert "\nRule 1: " in contract
-    assert f"\nSince lesson {int(name[:2]) - 1:02}: " in contract
+def test_the_docstring_of_a_lesson_is_short_and_says_what_is_new(name):
+    docstring = importlib.import_module(f"demos.{name}").__doc__
+    assert len(docstring.splitlines()) <= 15
+    assert "\nRule 1: " in docstring
+    assert f"\nSince lesson {int(name[:2]) - 1:02}: " in docstring
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_shows_what_it_is_about_and_twice_the_same(name):
     one, other = run(f"demos/{name}.py"), run_here(f"demos.{name}")
-    assert (one.returncode, one.stderr) == (0, "")
-    assert (other.returncode, other.stdout) == (0, one.stdout)
+    assert one.returncode == 0
+    assert one.stderr == ""
+    assert other.returncode == 0
+    assert other.stdout == one.stdout
     first, *lines = one.stdout.splitlines()
     assert first == LABEL
     check(name, lines, SHOWS[name])
@@ -164,7 +168,8 @@ def test_a_lesson_is_the_same_lesson_on_a_provider(name):
         there = ["--provider", "openai:local", "--base-url", server.url + "/v1"]
         done = run_here(f"demos.{name}", *there, OPENAI_API_KEY="a-test-key")
         assert server.requests
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
     first, *lines = done.stdout.splitlines()
     assert first == "[openai:local]"
     check(name, lines, ON_A_SERVER.get(name, SHOWS[name]))
@@ -229,12 +234,13 @@ def test_at_openai_the_second_opinion_is_a_decision(answer, exit):
     at_openai.client = openai.OpenAI(
         api_key="a-test-key", http_client=httpx2.Client(transport=transport), max_retries=0
     )
-    opinion = lesson.opinion_of(at_openai)
+    opinion = lesson.make_opinion_check(at_openai)
     outcome = Agent(
         ScriptedModel(lesson.stand_in), [lesson.refund], done_when=[opinion], max_model_calls=9
     ).run("Refund ORD-001 and ORD-003, please.")
     path, body = asked[0]
-    assert (path, body["model"]) == ("/v1/decisions", "gpt-6-luna")
+    assert path == "/v1/decisions"
+    assert body["model"] == "gpt-6-luna"
     assert body["questions"][0]["type"] == "predicate"
     assert "Asked: Refund ORD-001 and ORD-003" in body["input"]
     assert '✓ refund(order_id="ORD-001")' in body["input"]
@@ -247,11 +253,12 @@ def test_a_second_opinion_adds_a_doubt_and_takes_none_away(answer, is_content):
     judge = ScriptedModel(lambda request: Assistant(f'{{"answer": {answer}}}'))
     model = ScriptedModel(lambda request: Assistant("All done."))
     lesson.books.clear()
-    checks = [lesson.opinion_of(judge), lesson.in_the_books]
+    checks = [lesson.make_opinion_check(judge), lesson.in_the_books]
     outcome = Agent(model, [lesson.refund], force="never", done_when=checks).run("Refund both.")
     opinion, books = outcome.checks
     assert (opinion.missing is None) == is_content
-    assert (outcome.exit, books.missing) == ("unmet", "ORD-001, ORD-003: not in the books")
+    assert outcome.exit == "unmet"
+    assert books.missing == "ORD-001, ORD-003: not in the books"
 
 
 def test_the_help_of_a_lesson_says_how_it_is_called():
@@ -262,4 +269,5 @@ def test_the_help_of_a_lesson_says_how_it_is_called():
 @pytest.mark.parametrize("flag", ["--provider=nope", "--bogus"])
 def test_a_wrong_flag_is_one_line(flag):
     done = run_here("demos.03_both_exits", flag)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr

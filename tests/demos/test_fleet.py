@@ -25,7 +25,7 @@ pytest.importorskip("dbos", reason='needs DBOS: pip install -e ".[fleet]"')
 from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID
 
 from demos.fleet import fleet as desks
-from demos.fleet.__main__ import ended
+from demos.fleet.__main__ import describe_end
 from demos.fleet.shared import Shared
 from demos.refund.checks import checks
 from demos.refund.offline import reply
@@ -118,7 +118,8 @@ class Fleet:
 
     def command(self, *words):
         done = run_here("demos.fleet", *words, **self.settings)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0
+        assert done.stderr == ""
         return done.stdout
 
     def transcript(self, order):
@@ -171,7 +172,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
 
 def test_status_tells_what_was_decided():
     for decided, shown in (["deny"], "deny"), (["deny", "approve"], "deny, approve"), ([], "-"):
-        assert ended({"exit": "signal", "decisions": decided}) == ("signal", shown)
+        assert describe_end({"exit": "signal", "decisions": decided}) == ("signal", shown)
 
 
 def test_a_refused_proposal_is_no_decision():
@@ -228,7 +229,8 @@ def test_a_worker_that_was_only_slow_does_no_harm(on_sqlite):
             assert first.poll() is None
             first.send_signal(signal.SIGTERM)
             shown, err = first.communicate(timeout=60)
-            assert (first.returncode, err.strip()) == (130, "stopped")
+            assert first.returncode == 130
+            assert err.strip() == "stopped"
             assert "signal" not in shown  # its own end was not the one that counts
     assert decisions(fleet.shop) == [("ORD-1001", "deny")]
     assert len(results(fleet.transcript("ORD-1001"), "process_refund")) == 1
@@ -369,7 +371,8 @@ def test_a_worker_with_other_code_says_for_what_it_waits_and_ends(on_sqlite):
     version, _ = killed.communicate(timeout=60)
     assert killed.returncode == -signal.SIGKILL
     code, said = work_until_done(on_sqlite)
-    assert (code, said.count("\n")) == (3, 1)
+    assert code == 3
+    assert said.count("\n") == 1
     assert said.startswith("waiting for a worker with other code than this one (")
     assert f"ORD-1001 for {version.strip()}" in said
     assert decisions(on_sqlite.shop) == [("ORD-1002", "approve")]  # the other one had not begun
@@ -389,8 +392,8 @@ def test_after_a_rollback_a_worker_is_told_what_to_do(on_sqlite):
     assert f"{orders} and 2 more for {version.strip()}." in said
     assert "--newest" in said
     with desks.client(on_sqlite.url) as client:
-        assert desks.blocked(client, ["1", version.strip()]) == {}  # such a worker lives
-        assert len(desks.blocked(client, ["1"])[version.strip()]) == 7
+        assert desks.find_blocked(client, ["1", version.strip()]) == {}  # such a worker lives
+        assert len(desks.find_blocked(client, ["1"])[version.strip()]) == 7
     assert work_until_done(on_sqlite, "--newest") == (0, "")
     assert len(decisions(on_sqlite.shop)) == 7
 
@@ -409,7 +412,9 @@ def test_after_a_rollback_a_worker_is_told_what_to_do(on_sqlite):
 def test_a_wrong_argument_is_one_line(tmp_path, url, words, message):
     env = {"THINK_AGENT_FLEET": url or f"sqlite:///{tmp_path}/fleet.db"}
     done = run_here("demos.fleet", *words.split(), **env)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
     assert "secret" not in done.stderr
@@ -419,7 +424,8 @@ def test_a_missing_engine_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
     done = run_here("demos.fleet", "work")
     text = 'error: dbos is not installed; in the clone run: pip install -e ".[fleet]"\n'
-    assert (done.returncode, done.stderr) == (2, text)
+    assert done.returncode == 2
+    assert done.stderr == text
 
 
 def test_an_old_sqlite_is_named_in_one_line(monkeypatch):

@@ -114,7 +114,8 @@ def test_the_typescript_is_typed_and_runs(tmp_path):
         [PACKAGES / ".bin/tsc", "-p", "."],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (checked.returncode, checked.stdout) == (0, "")
+    assert checked.returncode == 0
+    assert checked.stdout == ""
     done = subprocess.run(
         ["node", "out/try.js"], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -17,7 +17,6 @@ from tests.support.commands import environment
 from tests.support.sizes import ROOT
 
 AGENTS = sorted((ROOT / "tests/data/own_agents").glob("*.py"))
-PAGES = [ROOT / "README.md", ROOT / "demos/README.md", ROOT / "think_agent/policies/README.md"]
 PYRIGHT = Path(sys.executable).with_name("basedpyright")
 KEPT = """
 from think_agent import tool
@@ -45,28 +44,22 @@ def basedpyright(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
-CHECKERS = [
-    mypy,
-    pytest.param(
-        basedpyright,
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(not PYRIGHT.exists(), reason="needs pip install basedpyright"),
-        ],
-    ),
-]
+HAS_PYRIGHT = pytest.mark.skipif(not PYRIGHT.exists(), reason="needs pip install basedpyright")
+CHECKERS = [mypy, pytest.param(basedpyright, marks=HAS_PYRIGHT)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_every_agent_that_the_readmes_show_or_led_to_has_types(tmp_path, checker):
     """On files outside the kit, as a user would check them. A tool keeps the types of its function:
     nothing but its wrong calls is reported.
     """
-    names = {"def make_agent": "pantry", "from pantry import": "test_pantry"}
-    for page in PAGES:
+    for page in readme.readmes():
+        folder = "_".join(page.relative_to(ROOT).parent.parts) or "root"
         for number, code in enumerate(readme.programs(page.read_text(encoding="utf-8"))):
-            known = [name for part, name in names.items() if part in code]
-            name = (known or [f"block_{page.parent.name.replace('-', '_')}_{number}"])[0]
+            name = f"block_{folder}_{number}"
+            if page == readme.README and "def make_agent" in code:
+                name = "pantry"  # the blocks after it import it by this name
             (tmp_path / f"{name}.py").write_text(code)
     for path in AGENTS:
         shutil.copy(path, tmp_path)
@@ -87,5 +80,6 @@ def test_an_agent_of_ones_own_runs(tmp_path, path):
     done = subprocess.run(
         [sys.executable, path], cwd=tmp_path, env=env, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == ""
     assert done.stdout

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests import readme
@@ -122,7 +122,7 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
     [block] = [b for b in readme.programs(PAGES["think_agent/README.md"]) if "def in_short" in b]
     in_short = executed(block)["in_short"]
     shop = Shop(":memory:")
-    model = in_dialect(connect("offline", script=speaking(STAND_INS[name], dialect)), dialect)
+    model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
     agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
     messages = agent.run("Please refund ORD-001 and ORD-003").transcript
     for end in range(1, len(messages) + 1):
@@ -149,27 +149,93 @@ def test_your_own_agent_is_made_as_the_section_says(tmp_path):
         assert shown in subprocess.check_output(command, cwd=tmp_path, text=True, env=env)
 
 
-def test_an_agent_behind_http_streams_pauses_and_is_answered_by_another_process(tmp_path):
-    """The second app has nothing but the file, as another process would."""
+# The agent behind HTTP, of demos/README.md.
+
+DUE = (think("It is due."), call("pay", dollars=80))
+PAID = think("Paid.", should_continue=False)
+
+
+@pytest.fixture
+def connect_client(tmp_path):
+    """Makes a client of a new app on a script. Each app has nothing but the files, as another
+    process would.
+    """
     testclient = pytest.importorskip("fastapi.testclient", reason='pip install -e ".[web]"')
     block = next(code for code in readme.programs(PAGES["demos/README.md"]) if "fastapi" in code)
     make_app = executed(block)["make_app"]
-    leave = think("Paid.", should_continue=False)
-    script = by_place((think("It is due."), call("pay", dollars=80)), leave, "It is paid.")
 
-    def client() -> Any:
-        return testclient.TestClient(make_app(ScriptedModel(script), tmp_path))
+    def make(*script: Any) -> Any:
+        return testclient.TestClient(make_app(ScriptedModel(by_place(*script)), tmp_path))
 
-    said = client().post("/bill", json={"text": "Pay the bill."}).text
-    events = [json.loads(line[6:]) for line in said.splitlines() if line]
+    return make
+
+
+def say(client: Any, text: str = "Pay the bill.", name: str = "bill") -> list[dict[str, Any]]:
+    """The events that the stream sends."""
+    lines = client.post(f"/{name}", json={"text": text}).text.splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line]
+
+
+def answer(client: Any, question: str, decision: str = "yes") -> Any:
+    return client.post("/bill/answer", json={"question": question, "decision": decision})
+
+
+def test_behind_http_a_run_streams_and_pauses_with_its_question(connect_client):
+    events = say(connect_client(DUE))
     assert "It is due." in "".join(event.get("thought", "") for event in events)
-    assert (events[-1]["exit"], events[-1]["asked"]) == ("needs_human", "Run pay(dollars=80)?")
-    posted = {"question": events[-1]["question"], "decision": "yes"}
-    answer = client().post("/bill/answer", json=posted).json()
-    assert (answer["exit"], answer["answer"]) == ("signal", "It is paid.")
-    again = client().post("/bill/answer", json=posted)
-    assert (again.status_code, "no question waits" in again.text) == (409, True)
-    assert client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
+    assert events[-1]["exit"] == "needs_human"
+    assert events[-1]["asked"] == "Run pay(dollars=80)?"
+
+
+def test_behind_http_another_process_takes_the_answer(connect_client):
+    question = say(connect_client(DUE))[-1]["question"]
+    given = answer(connect_client(DUE, PAID, "It is paid."), question)
+    assert given.json() == {"exit": "signal", "answer": "It is paid."}
+
+
+@pytest.mark.parametrize("decision", ["yes", "no"])
+def test_behind_http_a_second_answer_is_a_conflict(connect_client, decision):
+    question = say(connect_client(DUE))[-1]["question"]
+    client = connect_client(DUE, PAID, "It is paid.")
+    answer(client, question)
+    again = answer(client, question, decision)
+    assert again.status_code == 409
+    assert "no question waits" in again.text
+
+
+def test_behind_http_the_answer_to_another_question_is_a_conflict(connect_client):
+    say(connect_client(DUE))
+    given = answer(connect_client(), "an-id-of-yesterday")
+    assert given.status_code == 409
+    assert "another question waits" in given.text
+
+
+def test_behind_http_an_answer_without_a_question_is_a_conflict(connect_client, tmp_path):
+    given = answer(connect_client(), "any")
+    assert given.status_code == 409
+    assert given.json() == {"detail": "bill.jsonl: there is no such file; nothing to resume"}
+
+
+def test_behind_http_a_model_error_is_the_last_event_of_the_stream(connect_client):
+    events = say(connect_client())
+    assert list(events[-1]) == ["error"]
+    assert "the script has ended" in events[-1]["error"]
+
+
+def test_behind_http_a_model_error_after_an_answer_is_a_bad_gateway(connect_client):
+    client = connect_client(DUE)
+    assert answer(client, say(client)[-1]["question"]).status_code == 502
+
+
+def test_behind_http_a_new_message_closes_the_question(connect_client):
+    question = say(connect_client(DUE))[-1]["question"]
+    client = connect_client(DUE, think("Not now.", should_continue=False), "It is not paid.")
+    assert say(client, "Wait, don't!")[-1]["answer"] == "It is not paid."
+    assert answer(client, question).status_code == 409
+
+
+def test_behind_http_a_name_is_no_path(connect_client):
+    assert connect_client().post("/..", json={"text": "hi"}).status_code in (404, 405, 422)
 
 
 @pytest.mark.parametrize("name", PAGES)

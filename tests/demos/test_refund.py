@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
-from demos.refund.offline import LABEL, order_numbers, reply
+from demos.refund.dialects import speak_dialect
+from demos.refund.offline import LABEL, find_order_numbers, reply
 from demos.refund.shop import ORDERS, Shop, ShopError
 from tests.servers import Reply, serve
 from tests.servers.openai_chat import Chat
@@ -63,7 +63,9 @@ def test_the_shop_takes_the_right_decision_and_no_other(shop, order):
     assert shop.decisions() == []
     shop.process_refund(order, right, "because")
     (row,) = shop.decisions()
-    assert (row.order_id, row.decision, row.amount_cents) == (order, right, amount)
+    assert row.order_id == order
+    assert row.decision == right
+    assert row.amount_cents == amount
 
 
 BY_HAND = """
@@ -140,7 +142,9 @@ def test_the_stand_in_decides_by_the_policy(shop, order, force):
 def test_several_orders_an_unknown_one_and_small_talk_in_one_conversation(shop):
     agent = desk(OFFLINE, shop)
     first = agent.run("Hello there")
-    assert (first.exit, first.actions, shop.decisions()) == ("signal", (), [])
+    assert first.exit == "signal"
+    assert first.actions == ()
+    assert shop.decisions() == []
     second = agent.run("ORD-001, ORD-002 and ORD-999", transcript=first.transcript)
     decided = [(d.order_id, d.decision) for d in shop.decisions()]
     assert decided == [("ORD-001", "approve"), ("ORD-002", "deny")]
@@ -176,7 +180,7 @@ def test_auto_falls_back_to_the_labeled_stand_in_and_writes_the_refund(tmp_path)
     assert "no language model is at work" in done.stdout.splitlines()[0]
     assert f"ollama pull {PROVIDERS['ollama'].default_model}" in done.stderr
     assert (done.stdout + done.stderr).count("no language model") == 1
-    assert "3 actions, each behind a thought" in done.stdout.splitlines()[-1]
+    assert "3 actions, each after a thought" in done.stdout.splitlines()[-1]
     assert decisions(db) == [("ORD-001", "approve")]
 
 
@@ -187,7 +191,8 @@ def test_json_is_one_object_and_nothing_else():
     assert data["exit"] == "signal"
     assert len(data["actions"]) == 6
     assert all(action["thought"] for action in data["actions"])
-    assert (data["provider"], data["usage"]["input_tokens"]) == ("offline", 0)
+    assert data["provider"] == "offline"
+    assert data["usage"]["input_tokens"] == 0
     assert {"answer", "thoughts", "model"} <= data.keys()
 
 
@@ -254,7 +259,8 @@ def test_text_that_is_piped_in_is_one_request():
     assert [d["order_id"] for d in json.loads(done.stdout)["decisions"]] == ["ORD-001", "ORD-002"]
     for empty in (["--json"], []):
         done = run_offline(*empty, stdin="\n")
-        assert (done.returncode, "the request is empty" in done.stderr) == (2, True)
+        assert done.returncode == 2
+        assert "the request is empty" in done.stderr
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
@@ -293,7 +299,9 @@ def test_one_file_for_two_things_is_refused_before_either_is_written(tmp_path):
     for other in (path, link, winding):
         for one, two in [("--transcript", "--html"), ("--db", "--html"), ("--transcript", "--db")]:
             done = run_offline("ORD-001", one, str(path), two, str(other))
-            assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+            assert done.returncode == 2
+            assert done.stdout == ""
+            assert len(done.stderr.splitlines()) == 1
             assert "another flag has that file" in done.stderr
             assert one in done.stderr or two in done.stderr
     assert not path.exists()
@@ -324,7 +332,8 @@ def test_an_unusable_path_is_the_only_line_of_output(tmp_path, flag, what):
     before = sorted(tmp_path.iterdir())
     done = run_demo(*([] if flag == "--resume" else ["ORD-001"]), flag, str(path))
     assert done.returncode in (1, 2)
-    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
     assert flag in done.stderr
     assert str(path) in done.stderr
     assert sorted(tmp_path.iterdir()) == before
@@ -348,8 +357,9 @@ def test_a_model_out_of_reach_is_one_line_that_says_what_to_do(provider, monkeyp
     done = run_demo("hi", "--provider", provider)
     text = f"no API key; set the environment variable {provider.upper()}_API_KEY"
     if provider == "ollama":
-        text = "no server at http://127.0.0.1:9; start it with: ollama serve"
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+        text = "no server at http://127.0.0.1:9 (OLLAMA_HOST); start it with: ollama serve"
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(f"error: {provider}: {text}")
 
 
@@ -368,7 +378,8 @@ def test_a_transcript_is_kept_and_a_finished_run_resumes_to_its_own_answer(tmp_p
     again = ["ORD-001", "--quiet", "--transcript", str(kept)]
     first = run_offline(*again)
     resumed = run_offline("--quiet", "--resume", str(kept))
-    assert (resumed.returncode, resumed.stdout) == (0, first.stdout)
+    assert resumed.returncode == 0
+    assert resumed.stdout == first.stdout
     assert "refunded already" in run_offline(*again).stdout  # the conversation goes on
     assert decisions(shop) == [("ORD-001", "approve"), ("ORD-001", "deny")]
 
@@ -382,7 +393,8 @@ def test_a_refund_over_the_limit_waits_for_a_person_and_goes_on_by_the_verdict(t
     assert repeated.returncode == 1
     assert "this request is not finished yet; resume it" in repeated.stderr
     resumed = run_offline("--resume", kept, "--approve", "always-under", "600")
-    assert (resumed.returncode, "by the rule --approve" in resumed.stdout) == (0, True)
+    assert resumed.returncode == 0
+    assert "by the rule --approve" in resumed.stdout
     assert decisions(tmp_path / "b.shop.db") == [("ORD-004", "approve")]
 
 
@@ -394,7 +406,7 @@ def test_a_resumed_run_shows_its_verdicts_and_checks_and_where_the_file_ends(tmp
     kept.write_bytes(b"".join(lines[:-2]))  # killed before the answer
 
     shown = run_offline("--resume", str(kept), *common).stdout
-    old, _, new = shown.partition("(So far from the file. The run goes on here.)")
+    old, _, new = shown.partition("(So far from the file. The run continues here.)")
     assert old.count("⚑ approved by the rule --approve always-under 600") == 1
     assert old.count("✓ no order left open") == 1
     assert "ORD-004 (Monitor Arm): approved." not in old
@@ -439,7 +451,8 @@ def test_a_claim_is_asked_about_checked_or_believed(script, flags, exit, missing
     asked = f"Refund {' and '.join(BOTH)} please"
     done = run_demo(asked, "--provider", f"offline:{script}", "--json", *flags.split())
     data = json.loads(done.stdout)
-    assert (data["exit"], done.returncode) == (exit, 3 if exit == "unmet" else 0)
+    assert data["exit"] == exit
+    assert done.returncode == (3 if exit == "unmet" else 0)
     assert [check["missing"] for check in data["checks"]] == missing
     assert [decision["order_id"] for decision in data["decisions"]] == decided
 
@@ -506,8 +519,9 @@ def test_the_script_leaves_alone_what_is_not_to_be_refunded(shop, text, decided)
     agent = Agent(ScriptedModel(reply), shop.tools(), done_when=checks(shop))
     outcome = agent.run(text)
     assert [decision.order_id for decision in shop.decisions()] == decided
-    assert (outcome.exit, [check.missing for check in outcome.checks]) == ("signal", [None])
-    for order in order_numbers(text):
+    assert outcome.exit == "signal"
+    assert [check.missing for check in outcome.checks] == [None]
+    for order in find_order_numbers(text):
         alone = f"{order}: no decision, as you asked."
         assert (alone in outcome.answer) == (order not in decided)
 
@@ -523,7 +537,7 @@ def test_what_the_check_does_not_see():
 @pytest.mark.parametrize("dialect", ["native", "json", "react"])
 def test_without_the_tool_for_the_rules_the_script_decides_from_the_look_up(shop, dialect):
     tools = [tool for tool in shop.tools() if tool.name != "check_refund_policy"]
-    model = in_dialect(ScriptedModel(speaking(reply, dialect)), dialect)
+    model = in_dialect(ScriptedModel(speak_dialect(reply, dialect)), dialect)
     outcome = Agent(model, tools).run(" ".join(RIGHT))
     assert outcome.exit == "signal"
     assert {d.order_id: (d.decision, d.amount_cents) for d in shop.decisions()} == RIGHT
@@ -546,7 +560,9 @@ def test_settings_come_from_file_environment_and_flag_the_later_over_the_earlier
     assert rows["max_actions"] == ["2", "flag"]
     assert rows["dialect"] == ["auto", "default"]
     price, output, *_, place = rows["prices.m"]
-    assert (price, output, place) == ("Price(input=1.0,", "output=2.0,", str(config))
+    assert price == "Price(input=1.0,"
+    assert output == "output=2.0,"
+    assert place == str(config)
 
 
 def test_settings_are_shown_without_the_password_of_an_address():
@@ -569,7 +585,7 @@ def test_settings_are_shown_without_the_password_of_an_address():
         ("--approve always-under \u00b2", "use ask, never, or always-under AMOUNT"),
         ("--max-cost 1", "--max-cost needs prices"),
         ("--max-model-calls true", "'true' is not a valid whole number"),
-        ("--resume kept", "--resume goes on with a run"),
+        ("--resume kept", "--resume continues a run"),
         (
             "THINK_AGENT_MAX_COTS=1",
             "max_cots: there is no such setting; did you",
@@ -595,7 +611,9 @@ def test_a_wrong_setting_is_one_line_that_names_its_place(tmp_path, words, messa
     if words[0] == "T":
         env = dict([words.split("=")])
     done = run_demo("x", "--config", str(config), *flags, **env)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "", done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
     assert message in done.stderr
 
 
@@ -604,7 +622,8 @@ def test_a_setting_of_another_command_means_nothing_and_a_tilde_is_home(tmp_path
     config.write_text("[think_agent]\ntrials = 3\n")
     flags = ["ORD-001", "--html", "~/page.html", "--config", str(config)]
     done = run_offline(*flags, HOME=str(tmp_path), THINK_AGENT_SHARD="1/2")
-    assert (done.returncode, done.stderr) == (0, f"wrote {tmp_path}/page.html\n")
+    assert done.returncode == 0
+    assert done.stderr == f"wrote {tmp_path}/page.html\n"
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 
@@ -633,7 +652,7 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
         assert "Step by step" in Path(page).read_text()
     run_offline(*flags, alone)
     shown = Path(alone).read_text()
-    for told in ("What the model was told: instructions and 4 tools", "begun 20", "thought first"):
+    for told in ("What the model read: instructions and 4 tools", "begun 20", "thought first"):
         assert told in shown
 
 

@@ -56,7 +56,7 @@ def test_in_the_table_of_the_article_the_clerk_alone_is_right(tmp_path):
     evaluation = Evaluation(CASES, settings, suite=SUITE, out=tmp_path / "r.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
-    for setting, results in evaluation.found().items():
+    for setting, results in evaluation.select_results().items():
         assert [result.right for result in results] == [setting.provider == "offline:clerk"] * 3
 
 
@@ -65,7 +65,7 @@ def test_in_the_table_of_the_article_the_clerk_alone_is_right(tmp_path):
     [
         ("mock", "update_task_with_message_history", "middle"),
         ("mock", "create_task_1", "has tools"),
-        ("mock", "create_task_999", "mock has no task 'create_task_999'; print its cases anew"),
+        ("mock", "create_task_999", "mock has no task 'create_task_999'; print its cases again"),
         ("space", "create_task_1", "tau2 has no domain 'space'; use one of mock, airline, "),
     ],
 )
@@ -115,7 +115,8 @@ def test_a_domain_that_cannot_be_played_is_refused_before_its_cases_are_printed(
 ):
     assert run(tau2.main, "tau2", [domain]) == 2
     shown = capsys.readouterr()
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
     assert shown.err.startswith(f"error: {problem}")
 
 

@@ -31,7 +31,8 @@ def test_another_tau2_is_refused_in_one_line(tmp_path, monkeypatch, command, ver
     monkeypatch.syspath_prepend(tmp_path)
     done = run_here(*words)
     assert done.returncode == 2
-    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"error: {says}")
     assert "git clone --branch v1.0.1" in done.stderr
     assert not out.exists()

@@ -113,7 +113,8 @@ def test_a_card_shows_what_the_function_will_get():
 
 def test_a_card_shows_the_thought_and_why_a_person_is_asked():
     shown = card(asked({}, thought="It is due.", remark="The model wrote this call as text."))
-    assert (shown["thought"], shown["asks"]) == ("It is due.", "Run pay?")
+    assert shown["thought"] == "It is due."
+    assert shown["asks"] == "Run pay?"
     assert shown["remark"] == "The model wrote this call as text."
 
 
@@ -135,13 +136,15 @@ def test_a_card_has_a_key_for_each_answer(question, keys, editable):
 def test_of_a_call_that_may_have_happened_both_forms_are_shown():
     new = ToolCall("c", "pay", {"cents": 7})
     shown = card(asked({"cents": 5}, as_new=new))
-    assert (shown["arguments"], shown["as_new"]) == ([("cents", "5")], [("cents", "7")])
+    assert shown["arguments"] == [("cents", "5")]
+    assert shown["as_new"] == [("cents", "7")]
 
 
 def test_a_question_without_a_call_is_asked_in_its_own_words():
     shown = card(AskHuman("3 replies in a row failed.\nGo on?"))
     assert shown["asks"] == "3 replies in a row failed.\nGo on?"
-    assert (shown["arguments"], shown["call"]) == ([], None)
+    assert shown["arguments"] == []
+    assert shown["call"] is None
 
 
 def test_the_id_of_a_card_names_what_is_shown():

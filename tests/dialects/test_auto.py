@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply as by_the_policy
 from demos.refund.shop import Shop
 from tests.servers import Brain, ProviderServer, Reply, serve
@@ -45,7 +45,7 @@ def on_sight(request: Request) -> Assistant:
     """The script of the demo as a model that writes a text beside its calls, knows no tool that it
     does not see: then it says that all is refunded.
     """
-    script = speaking(by_the_policy, "json")
+    script = speak_dialect(by_the_policy, "json")
     reply = script(request)
     shown = {tool.name for tool in request.tools}
     if not reply.tool_calls:
@@ -136,7 +136,7 @@ def test_the_prompts_that_a_real_server_rendered(name, what):
             return real
 
     assert in_dialect(Rendering(), "auto").trouble(WITH_TOOLS) == hides(what)
-    assert hides(["the tools"]) == "its server's template hides the tools behind a tool result"
+    assert hides(["the tools"]) == "its server's template hides the tools after a tool result"
 
 
 def test_a_model_that_speaks_auto_changes_its_dialect_and_keeps_its_own_methods():
@@ -206,7 +206,8 @@ def test_the_change_of_dialect_is_in_one_notice():
     first = model.complete(Request((ASKED, FOUND, RESULT), (THINK, look)))
     assert first.notice == "script: speaking json from here on: it wrote a call as text."
     then = model.complete(Request((ASKED, FOUND, RESULT, first, RESULT), (THINK, look)))
-    assert (then.dialect, then.notice) == ("json", "")
+    assert then.dialect == "json"
+    assert then.notice == ""
 
 
 class Unfit(ScriptedModel):
@@ -251,7 +252,8 @@ def test_a_run_whose_server_refuses_tools_goes_on_in_json(refusal, way):
             shop = Shop()
             outcome = way(desk(model, shop), FOUR)
             assert decided(shop) == RIGHT
-            assert (outcome.exit, dialects(outcome.transcript)) == ("signal", {"json"})
+            assert outcome.exit == "signal"
+            assert dialects(outcome.transcript) == {"json"}
             [notice] = notices(outcome.transcript)
             assert notice.endswith("speaking json from here on: it has no tool calling.")
     assert server.refused == 1

@@ -83,7 +83,9 @@ def test_a_plan_becomes_a_thought_with_the_exit_signal_and_its_actions(
     reply = answer(plan(task_complete=task_complete))
     notes = {"thought": "Seven is to be seen.\n\nSo look.", "should_continue": should_continue}
     assert calls(reply) == [("think", notes), ("look", {"id": 7})]
-    assert (reply.text, reply.stop_reason, reply.enforced) == ("", "tool_use", None)
+    assert reply.text == ""
+    assert reply.stop_reason == "tool_use"
+    assert reply.enforced is None
 
 
 @tool(name="pay", think_first=True)
@@ -108,7 +110,8 @@ def reasoned(tool, reasoning, **arguments):
 def test_the_reasoning_of_an_action_is_the_thought_that_its_call_carries():
     reply = answer(plan(actions=[reasoned("look", " 7 was asked for. ", id=7)]))
     look = reply.tool_calls[1]
-    assert (read_carried(look), bare(look).arguments) == ("7 was asked for.", {"id": 7})
+    assert read_carried(look) == "7 was asked for."
+    assert bare(look).arguments == {"id": 7}
 
 
 @pytest.mark.parametrize("think_tool", [THINK, THINK_MINIMAL])
@@ -116,8 +119,10 @@ def test_that_thought_is_behind_its_action_and_its_function_does_not_see_it(thin
     paying = plan(actions=[reasoned("pay", "It is due.")])
     outcome = run_plans(paying, DONE, think=think_tool, force="never")
     (action,) = outcome.actions
-    assert (action.thought, action.how) == ("It is due.", "carried")
-    assert (action.call.arguments, action.result.content) == ({}, "$5 paid")
+    assert action.thought == "It is due."
+    assert action.how == "carried"
+    assert action.call.arguments == {}
+    assert action.result.content == "$5 paid"
 
 
 def test_an_observation_does_not_repeat_the_thought():
@@ -147,7 +152,8 @@ def test_a_key_that_a_plan_does_not_know_is_ignored():
 
 def test_a_response_beside_an_action_is_commentary_and_not_the_answer():
     reply = answer(plan(response="I am looking."))
-    assert (reply.text, reply.commentary) == ("", "I am looking.")
+    assert reply.text == ""
+    assert reply.commentary == "I am looking."
     outcome = run_plans(plan(actions=[act("pay")], response="Paying..."), DONE, force="never")
     assert outcome.answer == "It is paid."
     assert [reply.commentary for reply in outcome.turn.replies] == ["Paying...", ""]
@@ -258,7 +264,9 @@ def test_required_means_an_action_or_the_exit_signal():
 )
 def test_in_the_final_call_plain_text_is_the_answer_too(text, words):
     said = answer(text, "none")
-    assert (said.text, said.stop_reason, said.tool_calls) == (words, "end_turn", ())
+    assert said.text == words
+    assert said.stop_reason == "end_turn"
+    assert said.tool_calls == ()
 
 
 @pytest.mark.parametrize("text", ['{"response": 7}', '{"response": "Se', "```json\n{}\n```", "{}"])
@@ -304,7 +312,8 @@ def test_keys_without_a_use_are_ignored_but_an_action_never_is():
 )
 def test_a_mistake_is_named_to_the_model(said, mistake):
     reply = answer(said)
-    assert (reply.stop_reason, reply.tool_calls) == ("malformed", ())
+    assert reply.stop_reason == "malformed"
+    assert reply.tool_calls == ()
     assert reply.text == (said if isinstance(said, str) else json.dumps(said))
     assert mistake in reply.mistake
     assert "understanding, reasoning, task_complete, actions, response" in reply.mistake
@@ -345,9 +354,13 @@ def test_where_other_text_stands_beside_a_plan_nothing_is_changed(around, is_alo
     waits = around.format(json.dumps(plan(actions=[act("wait")]), indent=1))
     reply = answer(waits)
     if is_alone:
-        assert (len(reply.tool_calls), reply.stop_reason, reply.text) == (2, "tool_use", "")
+        assert len(reply.tool_calls) == 2
+        assert reply.stop_reason == "tool_use"
+        assert reply.text == ""
     else:
-        assert (reply.tool_calls, reply.stop_reason, reply.text) == ((), "malformed", waits)
+        assert reply.tool_calls == ()
+        assert reply.stop_reason == "malformed"
+        assert reply.text == waits
 
 
 def test_leading_marked_thinking_is_thinking_and_a_plan_may_speak_of_tags():
@@ -517,7 +530,8 @@ def test_a_request_has_the_schema_of_its_turn_and_max_items_only_where_the_provi
     request = Request(ASKED, TOOLS, tool_choice="required")
     inner = asked(request, provider)
     assert ("maxItems" in inner.output_schema["properties"]["actions"]) == bounded
-    assert (inner.messages, '"actions": a list of {"tool": name' in inner.system) == (ASKED, True)
+    assert inner.messages == ASKED
+    assert '"actions": a list of {"tool": name' in inner.system
 
 
 # Streaming.

@@ -124,7 +124,9 @@ def test_every_way_to_write_a_reply_is_read(case):
     reply = reply_to(text)
     assert calls(reply) == wanted
     answer = text.partition("Final Answer: ")[2] if wanted[0][0] == "think" else ""
-    assert (reply.stop_reason, reply.text, reply.mistake) == ("tool_use", answer, "")
+    assert reply.stop_reason == "tool_use"
+    assert reply.text == answer
+    assert reply.mistake == ""
 
 
 class Case(NamedTuple):
@@ -204,7 +206,9 @@ MALFORMED = {
 def test_a_malformed_reply_is_told_what_was_expected(case):
     text, said = MALFORMED[case]
     reply = reply_to(text)
-    assert (reply.stop_reason, reply.text, reply.tool_calls) == ("malformed", text, ())
+    assert reply.stop_reason == "malformed"
+    assert reply.text == text
+    assert reply.tool_calls == ()
     assert said in reply.mistake
     assert "Final Answer:" in reply.mistake  # what was expected
 
@@ -215,7 +219,8 @@ def test_other_text_may_stand_beside_a_thought_that_is_written_as_an_action():
 
 def test_text_before_the_first_label_is_the_text_beside_the_calls():
     reply = reply_to("Let me see.\nAction: count")
-    assert (reply.text, calls(reply)) == ("Let me see.", [("count", {})])
+    assert reply.text == "Let me see."
+    assert calls(reply) == [("count", {})]
 
 
 FINAL = {
@@ -233,7 +238,9 @@ FINAL = {
 @pytest.mark.parametrize("text", FINAL)
 def test_in_the_final_call_plain_text_is_the_answer(text):
     reply = reply_to(text, request(tool_choice="none"))
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == (FINAL[text], (), "end_turn")
+    assert reply.text == FINAL[text]
+    assert reply.tool_calls == ()
+    assert reply.stop_reason == "end_turn"
 
 
 def test_a_typed_answer_may_follow_its_label():
@@ -246,7 +253,8 @@ def test_a_typed_answer_may_follow_its_label():
 
     model = react(ScriptedModel(clerk))
     outcome = Agent(model, [count], answer=list[int]).run("Which?")
-    assert (outcome.exit, outcome.data) == ("signal", [7])
+    assert outcome.exit == "signal"
+    assert outcome.data == [7]
 
 
 # What the model inside gets to see.
@@ -274,7 +282,8 @@ def test_a_tool_choice_that_was_asked_for_stays_in_the_history():
     history = (User("ORD-001?"), said, ToolResult("", "think", "ok"))
     first, own, result = asked(request(*history)).messages
     assert first == User("ORD-001?\n\nNow write a Thought, and no Action yet.")
-    assert (own.text, result.text) == ("Thought: hm", "ok")
+    assert own.text == "Thought: hm"
+    assert result.text == "ok"
 
 
 # The prompt.
@@ -314,7 +323,8 @@ def test_the_example_of_the_prompt_is_in_the_form_that_is_read():
     assert [step.action for step in steps] == ["count_stock"] * 3
     assert [step.input["item"] for step in steps] == ["chair", "lamp", "desk lamp"]
     assert all(step.is_alone and step.thought for step in steps)
-    assert (last.is_final, last.problem) == (True, "")
+    assert last.is_final
+    assert last.problem == ""
 
 
 def test_the_prompt_asks_for_notes_and_never_for_reasoning():
@@ -446,7 +456,8 @@ def test_any_text_is_read_or_refused_in_all_four_ways(text, asked_request):
     assert bool(reply.tool_calls) == (reply.stop_reason == "tool_use")
     assert bool(reply.mistake) == (reply.stop_reason == "malformed")
     if reply.stop_reason == "malformed":
-        assert (reply.text, deltas) == (text, [])
+        assert reply.text == text
+        assert deltas == []
     else:
         assert told(deltas, "answer") == reply.text
 
@@ -513,7 +524,8 @@ def test_an_action_that_changes_something_runs_only_where_it_ends_its_reply_and_
     if not is_plain:
         assert "is not the name of a tool alone" in reply.mistake
     elif not runs:
-        assert (reply.stop_reason, reply.text) == ("malformed", text)
+        assert reply.stop_reason == "malformed"
+        assert reply.text == text
         assert "pay-out was not run" in reply.mistake
     else:
         assert ("pay-out", PAY) in calls(reply)
@@ -546,7 +558,8 @@ def test_a_final_answer_is_the_answer_and_the_model_is_not_asked_again():
     script = ["Thought: hm\nAction: count\nObservation: 7",
               "Thought: done\nFinal Answer: There are 9.\nObservation: whatever"]  # fmt: skip
     outcome = Agent(react(ScriptedModel(script)), [count], force="never").run("How many?")
-    assert (outcome.exit, outcome.answer) == ("signal", "There are 9.")
+    assert outcome.exit == "signal"
+    assert outcome.answer == "There are 9."
     history = asked(request(*outcome.transcript, User("And now?"))).messages
     assert sum(outcome.answer in message.text for message in history) == 1
 
@@ -554,7 +567,9 @@ def test_a_final_answer_is_the_answer_and_the_model_is_not_asked_again():
 def test_an_exit_signal_without_an_answer_is_asked_for_one():
     model = react(ScriptedModel([READ["think as an action"][0], "Final Answer: Yes."]))
     outcome = Agent(model, [count]).run("Well?")
-    assert (outcome.exit, outcome.answer, outcome.thoughts) == ("signal", "Yes.", ("done",))
+    assert outcome.exit == "signal"
+    assert outcome.answer == "Yes."
+    assert outcome.thoughts == ("done",)
     assert outcome.model_calls == 2
 
 
@@ -587,7 +602,8 @@ def test_which_of_two_cities_is_warmer(force):
     outcome = Agent(react(ScriptedModel(two_cities)), [temperature], force=force).run(
         "Which is warmer, Oslo or Rome, and by how much?"
     )
-    assert (outcome.exit, outcome.answer) == ("signal", "Rome is 15 degrees warmer.")
+    assert outcome.exit == "signal"
+    assert outcome.answer == "Rome is 15 degrees warmer."
     assert [(a.call.arguments["city"], a.result.content) for a in outcome.actions] == [
         ("Oslo", "4"),
         ("Rome", "19"),

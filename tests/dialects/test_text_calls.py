@@ -249,8 +249,11 @@ def test_every_way_to_write_a_call_is_read_and_its_markup_is_never_the_answer(
     model = recovered(InPieces(own, size))
     reply, deltas = four_ways(model, asked(tool_choice=choice))
     assert [(call.name, call.arguments) for call in reply.tool_calls] == calls
-    assert (reply.stop_reason, reply.native, reply.thinking) == ("tool_use", None, "hm")
-    assert (reply.text, reply.notice) == (read(text)[1], "")
+    assert reply.stop_reason == "tool_use"
+    assert reply.native is None
+    assert reply.thinking == "hm"
+    assert reply.text == read(text)[1]
+    assert reply.notice == ""
     assert told(deltas, "answer") == reply.text
     notes = [arguments["thought"] for name, arguments in calls if name == "think"]
     assert told(deltas, "thought") == "".join(notes)
@@ -261,7 +264,9 @@ def test_every_way_to_write_a_call_is_read_and_its_markup_is_never_the_answer(
 def test_what_is_no_call_stays_text_with_a_notice_where_it_looks_like_one(case, size):
     text = {**NO_CALLS, **NOT_RUN}[case]
     reply, deltas = four_ways(recovered(InPieces(Assistant(text), size)), asked())
-    assert (reply.tool_calls, reply.text, told(deltas, "answer")) == ((), text, text)
+    assert reply.tool_calls == ()
+    assert reply.text == text
+    assert told(deltas, "answer") == text
     assert reply.notice == (NOTICE if case in NOT_RUN else "")
 
 
@@ -297,7 +302,8 @@ def test_beside_real_calls_the_markup_makes_none_and_is_taken_out():
     real = (ToolCall("a", "look", {"order_id": "ORD-001"}),)
     own = Assistant(f"I look.\n{HERMES}", tool_calls=real, native={"a": 1}, notice="It was cut")
     reply, deltas = four_ways(recovered(InPieces(own, 3)), asked())
-    assert (reply.tool_calls, reply.native) == (real, own.native)
+    assert reply.tool_calls == real
+    assert reply.native == own.native
     assert told(deltas, "answer") == reply.text == "I look."
     assert reply.notice == f"It was cut; {NOTICE}"
 
@@ -347,7 +353,9 @@ def test_a_run_goes_on_with_calls_that_are_written_as_text():
     script = [WRITTEN["a thought"][0], WRITTEN["hermes, after words"][0], answer]
     agent = Agent(recovered(ScriptedModel(script)), [look], silence="accept")
     outcome = agent.run("How old is ORD-001?")
-    assert (outcome.exit, outcome.answer) == ("silence", answer)
+    assert outcome.exit == "silence"
+    assert outcome.answer == answer
     assert outcome.thoughts == (NOTES["thought"],)
     (action,) = outcome.actions
-    assert (action.result.content, action.call.recovered) == ("ORD-001: 13 days, 1", True)
+    assert action.result.content == "ORD-001: 13 days, 1"
+    assert action.call.recovered

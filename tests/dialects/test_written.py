@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.shop import Shop
 from tests.servers import Reply, serve
 from tests.support.agents import kit_said
@@ -82,9 +82,14 @@ def test_thoughts_and_calls_are_read_and_the_rest_of_the_reply_is_kept(dialect, 
     own = Assistant(LOOK[dialect], thinking="Hm.", usage=Usage(7, 5), native={"signed": "yes"})
     reply, deltas = four_ways(WRAP[dialect](InPieces(own, size)), request(tool_choice="required"))
     assert reply.tool_calls == (think("So look."), call("look", id=7))
-    assert (reply.text, reply.stop_reason, reply.thinking) == ("", "tool_use", "Hm.")
-    assert (reply.usage, reply.provider, reply.model) == (Usage(7, 5), "scripted", "script")
-    assert (told(deltas, "thought"), told(deltas, "thinking")) == ("So look.", "Hm.")
+    assert reply.text == ""
+    assert reply.stop_reason == "tool_use"
+    assert reply.thinking == "Hm."
+    assert reply.usage == Usage(7, 5)
+    assert reply.provider == "scripted"
+    assert reply.model == "script"
+    assert told(deltas, "thought") == "So look."
+    assert told(deltas, "thinking") == "Hm."
     assert json.loads(told(deltas, "call")) == {"id": 7}
 
 
@@ -95,7 +100,9 @@ def test_without_an_exit_signal_a_final_answer_is_silence(dialect, think_tools):
     asked = request(tools=(*think_tools, look))
     done = Assistant(DONE[dialect], thinking="native")
     reply, deltas = four_ways(WRAP[dialect](InPieces(done, 7)), asked)
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("Blue.", (), "end_turn")
+    assert reply.text == "Blue."
+    assert reply.tool_calls == ()
+    assert reply.stop_reason == "end_turn"
     assert reply.thinking == "native\n\nSeen."
     assert told(deltas, "answer") == "Blue."
     looks = WRAP[dialect](ScriptedModel([LOOK[dialect]])).complete(asked)
@@ -121,7 +128,9 @@ def test_a_schema_for_the_answer_counts_in_the_final_call_only(dialect):
 def test_in_a_reply_that_broke_off_nothing_is_called(dialect, stop_reason):
     model = WRAP[dialect](ScriptedModel([Assistant(LOOK[dialect], stop_reason=stop_reason)]))
     reply = model.complete(request())
-    assert (reply.stop_reason, reply.text, reply.tool_calls) == (stop_reason, LOOK[dialect], ())
+    assert reply.stop_reason == stop_reason
+    assert reply.text == LOOK[dialect]
+    assert reply.tool_calls == ()
 
 
 @each
@@ -175,8 +184,10 @@ def test_the_model_inside_is_given_no_tools_and_always_the_same_system_prompt(di
         reply = model.complete(asked)
         assert reply.enforced == (None if choice == "auto" else model.enforced)
     for inner in heard:
-        assert (inner.tools, inner.tool_choice) == ((), "auto")
-        assert (inner.deadline, inner.max_output_tokens) == (7.5, 9)
+        assert inner.tools == ()
+        assert inner.tool_choice == "auto"
+        assert inner.deadline == 7.5
+        assert inner.max_output_tokens == 9
     (system,) = {inner.system for inner in heard}
     assert system.startswith("Be brief.\n\n# How to reply")
     assert "Look at one thing." in system
@@ -188,7 +199,8 @@ def test_the_model_inside_is_given_no_tools_and_always_the_same_system_prompt(di
 def test_a_tool_that_carries_a_thought_is_shown_as_it_is(dialect):
     model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect], thinking="Hm."))
     reply, _ = four_ways(model, request(tools=(carrying(look),)))
-    assert (reply.tool_calls, reply.thinking) == ((call("look", id=7),), "Hm.\n\nSo look.")
+    assert reply.tool_calls == (call("look", id=7),)
+    assert reply.thinking == "Hm.\n\nSo look."
     assert all(json.dumps(carrying(look).parameters) in asked.system for asked in heard)
 
 
@@ -217,7 +229,8 @@ def test_after_a_mistake_is_told_to_the_model_the_run_goes_on(dialect):
     script = ScriptedModel(["Sure!", "Sure!", LOOK[dialect], "Hm.", DONE[dialect], "Blue."])
     model, heard = listened_to(dialect, script.complete)
     outcome = Agent(model, [look], force="never").run("Look at 7.")
-    assert (outcome.answer, outcome.exit) == ("Blue.", "signal")
+    assert outcome.answer == "Blue."
+    assert outcome.exit == "signal"
     assert [action.result.content for action in outcome.actions] == ["blue"]
     assert [message.kind for message in kit_said(outcome)] == ["format"] * 3
     assert heard[1].messages[1].text == "Sure!"
@@ -227,7 +240,7 @@ def test_after_a_mistake_is_told_to_the_model_the_run_goes_on(dialect):
 @pytest.mark.parametrize("provider", SPEAKS)
 def test_a_conversation_goes_through_every_server(provider, dialect):
     """The servers check what they signed: a thinking block that was changed is refused."""
-    script = speaking(offline.reply, dialect)
+    script = speak_dialect(offline.reply, dialect)
 
     def thinking(request):
         said = script(request)
@@ -241,7 +254,8 @@ def test_a_conversation_goes_through_every_server(provider, dialect):
         for text in ("ORD-001 and ORD-002, please", "Now ORD-003", "and ORD-004"):
             outcome = agent.run(text, transcript=transcript)
             transcript = outcome.transcript
-            assert (outcome.exit, outcome.behind_a_thought) == ("signal", len(outcome.actions))
+            assert outcome.exit == "signal"
+            assert outcome.behind_a_thought == len(outcome.actions)
     assert decided(shop) == RIGHT
 
 
@@ -267,6 +281,7 @@ def test_a_call_that_the_server_could_not_read_is_told_to_the_model(dialect, way
     with serve(SPEAKS["ollama"][0](), ScriptedModel([]).complete) as server:
         server.canned = [error] * 3
         outcome = way(Agent(WRAP[dialect](model_of("ollama", server)), [look]), "Look.")
-    assert (outcome.exit, outcome.actions) == ("gave_up", ())
+    assert outcome.exit == "gave_up"
+    assert outcome.actions == ()
     sent = {json.dumps(body["messages"]) for body in server.requests}
     assert len(sent) == 3

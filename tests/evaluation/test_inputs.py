@@ -17,11 +17,11 @@ from think_agent.evaluation.trials import Suite
     [
         (
             {"provider": ["offline:genius"]},
-            "is no script of this suite; use one of offline:careful",
+            "isn't a script of this suite; use one of offline:careful",
         ),
         (
             {"provider": ["offline"]},
-            "offline is no script of this suite; use one of offline:careful",
+            "offline isn't a script of this suite; use one of offline:careful",
         ),
         ({"provider": ["nonsense"]}, "with one of: ollama"),
         ({"provider": []}, "each field of a setting needs a value"),
@@ -33,7 +33,7 @@ from think_agent.evaluation.trials import Suite
         ({"suite": "no.such.module"}, "No module named 'no'; name a module with prepare and"),
         ({"suite": "demos.refund.shop"}, "prepare Field required"),
         ({"suite": "./suite.py"}, "suite ./suite.py: .*; name a module with prepare and"),
-        ({"suite": "my_suite"}, "No module named 'my_suite'; .* put suite.py beside the cases"),
+        ({"suite": "my_suite"}, "No module named 'my_suite'; .* put suite.py next to the cases"),
         ({"shard": "0/4"}, "use a part of how many, such as 1/4"),
         ({"shard": "4/3"}, "use a part of how many, such as 1/4"),
         ({"shard": "a/b"}, "use a part of how many, such as 1/4"),

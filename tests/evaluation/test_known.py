@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.stand_ins import STAND_INS
 from tests.evaluation.conftest import (
     EASY,
@@ -73,7 +73,7 @@ def known(tmp_path_factory):
     evaluation = plan(cases, provider=scripts, out=folder / "all.jsonl")
     evaluation.run()
     assert evaluation.missing == 0
-    return dict(zip(RIGHT, evaluation.found().values(), strict=True))
+    return dict(zip(RIGHT, evaluation.select_results().values(), strict=True))
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -86,7 +86,9 @@ def test_the_known_scores_by_numbers(known):
     results = in_the_easy_half(known["careful"])
     careful = Score(results)
     right = sum(result.right for result in results)
-    assert (right, len(careful.ran), careful.total("wrong_writes")) == (58, 60, 0)
+    assert right == 58
+    assert len(careful.ran) == 60
+    assert careful.total("wrong_writes") == 0
     assert {result.exit for result in results} == {"signal"}
     assert careful.total("behind_a_thought") == careful.total("actions") > 60
     assert careful.total("honored") == careful.total("forced") == 60
@@ -101,8 +103,9 @@ def test_a_known_model_gets_its_known_score_in_a_dialect(tmp_path, dialect):
     expected = RIGHT | {"hasty": RIGHT["hasty"] - SEVERAL}
     for name, right in expected.items():
         given = {"provider": ["ollama:m"], "dialect": [dialect], "out": tmp_path / name}
-        script = in_dialect(ScriptedModel(speaking(STAND_INS[name], dialect)), dialect).complete
-        [own] = played(script, cases, **given).found().values()
+        model = ScriptedModel(speak_dialect(STAND_INS[name], dialect))
+        script = in_dialect(model, dialect).complete
+        [own] = played(script, cases, **given).select_results().values()
         assert right_in_the_easy_half(own) == right & ids(some)
         assert Score(own).total("behind_a_thought") == Score(own).total("actions")
 
@@ -111,17 +114,19 @@ def test_what_the_person_says_next_is_a_turn_of_its_own(tmp_path, out):
     argues = cases_of("argues")[:3]
     cases = write_lines(tmp_path / "argues.jsonl", argues)
     done = Assistant("Done.", usage=Usage(10, 1))
-    [own] = played(lambda request: done, cases, force=["never"], out=out).found().values()
+    [own] = played(lambda request: done, cases, force=["never"], out=out).select_results().values()
     for case, result in zip(argues, own, strict=True):
-        assert (result.model_calls, result.usage) == (3, Usage(30, 3))
+        assert result.model_calls == 3
+        assert result.usage == Usage(30, 3)
         record = read(tmp_path / "r.transcripts" / f"{result.name}.jsonl")
         asked = [user.text for user in of_kind(record.entries, User)]
         assert asked == [case["text"], *case["then"]]
 
 
 def test_a_forced_choice_that_is_ignored_is_not_honored(few, out):
-    [own] = played(lambda request: Assistant("Done."), few, out=out).found().values()
-    assert (Score(own).total("forced") > 0, Score(own).total("honored")) == (True, 0)
+    [own] = played(lambda request: Assistant("Done."), few, out=out).select_results().values()
+    assert Score(own).total("forced") > 0
+    assert Score(own).total("honored") == 0
 
 
 @pytest.mark.parametrize("enforce", ["off", "on"])
@@ -130,7 +135,7 @@ def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, few
     write_lines(few, some)
     evaluation = ran(suite=SUITE, provider=["offline:hasty"], enforce=[enforce])
     assert {setting.enforce for setting in evaluation.models} == {enforce}  # floors, too
-    own, *_ = evaluation.found().values()
+    own, *_ = evaluation.select_results().values()
     for case, result in zip(some, own, strict=True):
         wrong = {order for order in named(case) if case["expected"].get(order) != "approve"}
         written = named(case) & ids(case["orders"])
@@ -146,9 +151,11 @@ def test_wrong_writes_are_rows_that_should_not_be_there_or_were_refused(ran, few
 def test_without_the_exit_signal_silence_is_the_way_out(ran):
     evaluation = ran(think=["on", "minimal"], force=["never", "first", "always"])
     [(setting, why)] = evaluation.impossible.items()
-    assert (setting.force, setting.think, "only way out" in why) == ("always", "minimal", True)
+    assert setting.force == "always"
+    assert setting.think == "minimal"
+    assert "only way out" in why
     ends = set()
-    for setting, own in evaluation.found().items():
+    for setting, own in evaluation.select_results().items():
         ends |= {(setting.think, result.exit) for result in own if result.right}
     assert ends == {("on", "signal"), ("minimal", "silence")}
 
@@ -171,7 +178,7 @@ def test_an_impossible_setting_is_listed_with_its_reason(plan_few):
 def test_the_arms_of_cover_reach_the_agent(ran):
     """`hasty` acts without a thought. The gate refuses that; without the gate it goes through."""
     evaluation = ran(provider=["offline:hasty"], force=["never"], cover=["gate", "none"])
-    gate, none = (Score(own) for own in evaluation.found().values())
+    gate, none = (Score(own) for own in evaluation.select_results().values())
     assert gate.total("behind_a_thought") == gate.total("actions")
     assert none.total("behind_a_thought") < none.total("actions")
 
@@ -179,7 +186,7 @@ def test_the_arms_of_cover_reach_the_agent(ran):
 def test_the_arms_of_silence_reach_the_agent(ran):
     """`narrator` promises to go on and stops: it is asked, or believed."""
     evaluation = ran(provider=["offline:narrator"], silence=["confirm", "accept"])
-    confirm, accept = evaluation.found().values()
+    confirm, accept = evaluation.select_results().values()
     assert Score(confirm).right > Score(accept).right
     assert {result.exit for result in accept if not result.right} >= {"silence"}
 
@@ -201,7 +208,8 @@ def test_a_false_success_is_a_column_and_done_when_catches_it(few, out):
     header, believed, checked = played(boaster, few, out=out, **arms).report()[0].rows
     column = header.index("said done")
     wrong = sum(bool(case["expected"]) for case in several)
-    assert (believed[column], checked[column]) == (str(wrong), "-")
+    assert believed[column] == str(wrong)
+    assert checked[column] == "-"
     assert checked[1] == f"{len(several)}/{len(several)}"
 
 
@@ -249,7 +257,7 @@ def test_reasoning_that_a_server_refuses_is_found_by_one_question(plan_few):
     evaluation.run()
     assert len(asked) == len(evaluation.impossible) == 2
     assert set(evaluation.impossible.values()) == {"this model does not reason"}
-    assert {setting.reasoning for setting in evaluation.found()} == {"off"}
+    assert {setting.reasoning for setting in evaluation.select_results()} == {"off"}
 
 
 WITHOUT_TOOLS = OllamaServer(capabilities=("completion",))
@@ -266,15 +274,18 @@ def test_a_model_that_can_take_no_setting_is_an_error(command, out, capsys):
 
 def test_a_model_without_tool_calling_runs_in_all_dialects_but_native(plan_few):
     """By default it speaks json, as in `connect`."""
-    with serve(WITHOUT_TOOLS, speaking(offline.reply, "json")) as server:
+    with serve(WITHOUT_TOOLS, speak_dialect(offline.reply, "json")) as server:
         arms = {"provider": ["ollama:m"], "dialect": ["native", "default", "json"]}
         evaluation = plan_few(base_url=server.url, **arms)
         evaluation.try_models()
         assert server.requests == []
         evaluation.run()
     [(setting, why)] = evaluation.impossible.items()
-    assert (setting.dialect, "does not support tools" in why) == ("native", True)
-    right = {setting.dialect: Score(own).right for setting, own in evaluation.found().items()}
+    assert setting.dialect == "native"
+    assert "does not support tools" in why
+    right = {
+        setting.dialect: Score(own).right for setting, own in evaluation.select_results().items()
+    }
     assert [*right] == ["default", "json"]
     assert all(right.values())
 

@@ -114,7 +114,7 @@ def test_a_model_that_goes_on_is_late_and_one_that_says_done_is_unsaid(out):
 
     for name, script, end in (("a", insist, "late"), ("b", boast, "unsaid")):
         found = played(script, PATH, force=["never"], silence=["accept"], out=out.with_name(name))
-        [own] = found.found().values()
+        [own] = found.select_results().values()
         ends = {one.end for one in own if one.kind == "no-books"}
         assert ends == {end}
 
@@ -122,7 +122,7 @@ def test_a_model_that_goes_on_is_late_and_one_that_says_done_is_unsaid(out):
 def test_what_cannot_be_done_is_in_the_file(out):
     evaluation = plan(PATH, provider=["offline:silent"], out=out)
     evaluation.run()
-    [own] = evaluation.found().values()
+    [own] = evaluation.select_results().values()
     assert sum(one.cannot for one in own) == 20
     assert sum(json.loads(line).get("cannot", False) for line in out.read_text().splitlines()) == 20
 
@@ -131,7 +131,7 @@ def test_a_model_that_may_say_so_ends_in_time_and_only_where_it_cannot(out):
     """The same script without the third value of the signal has no way to say it."""
     evaluation = plan(PATH, provider=["offline:candid"], think=["on", "cannot"], out=out)
     evaluation.run()
-    on, cannot = evaluation.found().values()
+    on, cannot = evaluation.select_results().values()
     assert Counter(one.end for one in on) == {"unsaid": 20, None: 10}
     assert Counter(one.end for one in cannot) == {"timely": 20, None: 10}
     assert {one.exit for one in cannot if one.cannot} == {"cannot"}

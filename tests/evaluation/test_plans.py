@@ -103,7 +103,8 @@ def test_a_plan_begun_without_an_impossible_setting_goes_on(plan_few):
     begin().run()
     again = begin()
     again.run()
-    assert (again.missing, len(again.found())) == (0, 1)
+    assert again.missing == 0
+    assert len(again.select_results()) == 1
 
 
 # The code of a suite.
@@ -215,7 +216,7 @@ def test_trials_of_another_plan_are_shown_apart_and_never_tested(few, out):
     mixed = played(refund.STAND_INS["careful"], few, **given, mixed=True)
     *sections, sentences = mixed.report()
     apart = sections[3]
-    assert apart.remark == "of another plan: shown apart, in no comparison, and never tested"
+    assert apart.remark == "of another plan: shown separately, not compared and not tested"
     assert [row[:2] for row in apart.rows] == [
         ["setting", "right"],
         ["force=first", "0/8"],
@@ -251,9 +252,9 @@ def test_the_command_says_what_to_do_with_another_plan(few, command, capsys):
     assert command() == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "Changed since: cases" in line
-    assert line.endswith("Choose another file, or show its trials apart with --mixed.")
+    assert line.endswith("Choose another file, or show its trials separately with --mixed.")
     assert command("--mixed") == 0
-    assert "of another plan: shown apart" in capsys.readouterr().out
+    assert "of another plan: shown separately" in capsys.readouterr().out
 
 
 def test_an_answer_of_the_same_model_is_asked_for_again_in_another_plan(few, out):

@@ -77,7 +77,7 @@ def test_a_stopped_evaluation_goes_on_where_it_was(thirty, out, capsys, sign):
     every = 30 * 2 * (1 + len(FLOORS))
     if sign != signal.SIGKILL:
         assert process.returncode == 130
-        stopped = rf"\nstopped: \d+ of {every} runs are done; the same command goes on\n$"
+        stopped = rf"\nstopped: \d+ of {every} runs are done; run it again to continue\n$"
         assert re.search(stopped, shown)
     before = out.read_bytes().splitlines()
     assert 20 <= len(before) - 1 < every  # the first is the plan
@@ -117,7 +117,8 @@ def test_a_torn_last_line_is_cut_off_and_its_trial_run_again(plan_few, ran, out)
     written = out.read_bytes()
     out.write_bytes(written[:-9])
     evaluation = plan_few()
-    assert (len(evaluation.waiting), evaluation.missing) == (1, 1)
+    assert len(evaluation.waiting) == 1
+    assert evaluation.missing == 1
     evaluation.run()
     assert len(out.read_bytes().splitlines()) == len(written.splitlines())
     assert plan_few().missing == 0
@@ -155,7 +156,8 @@ def test_only_the_complete_plan_in_the_file_is_tested(plan_few, few, out):
 
     untested = [told(run=True, trials=2, shard="1/2")]
     planned = LINE.validate_json(out.read_text().splitlines()[0])
-    assert (len(planned.comparisons), planned.trials) == (2, 2)
+    assert len(planned.comparisons) == 2
+    assert planned.trials == 2
     assert "is worse than force=first" in told(run=True, trials=2, shard="2/2")
     untested += [told(trials=1), told(trials=3)]
     for sentences in untested:
@@ -190,9 +192,10 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(plan_f
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
     whole = plan_few(**given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
-    assert (whole.missing, whole.waiting) == (0, [])
+    assert whole.missing == 0
+    assert whole.waiting == []
     assert len(merged.splitlines()) == 3 + len(whole.jobs)  # each shard has the plan
-    assert {len(own) for own in whole.found().values()} == {2 * 8}
+    assert {len(own) for own in whole.select_results().values()} == {2 * 8}
     assert len(names(out)) == len(set(names(out)))
 
 
@@ -246,7 +249,7 @@ def test_a_result_says_where_it_is_from_and_its_transcript_is_kept(ran, out):
 )
 def test_a_file_of_something_else_is_left_as_it_is(ran, out, text):
     out.write_text(text)
-    with pytest.raises(ValueError, match="line 1 is no result of this version"):
+    with pytest.raises(ValueError, match="line 1 isn't a result of this version"):
         ran()
     assert out.read_text() == text
 
@@ -304,7 +307,7 @@ def test_a_request_that_is_refused_is_an_outcome_and_not_right(few, out):
         raise BadRequest("the prompt is too long")
 
     evaluation = played(refuse, few, out=out)
-    [found] = evaluation.found().values()
+    [found] = evaluation.select_results().values()
     outcomes = [(one.exit, one.right, one.error, one.found) for one in found]
     assert outcomes == [("bad request", False, "", ("the prompt is too long",))] * 8
     assert evaluation.waiting == []
@@ -332,7 +335,7 @@ def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
     down = (1, 2, 3, 4, 6, 7, 8)
     given = {"provider": ["ollama:m"], "force": ["never"], "out": out}
     evaluation = played(talking(down), few, **given)
-    [found] = evaluation.found().values()
+    [found] = evaluation.select_results().values()
     failed = [result for result in found if result.error]
     outcomes = {(one.error, one.exit, one.right) for one in failed}
     assert outcomes == {("no server", "error", False)}
@@ -340,5 +343,5 @@ def test_a_trial_with_an_error_is_not_a_wrong_answer_and_is_run_again(few, out):
     assert [job.case.id for job in evaluation.waiting] == [one.case for one in failed]
     evaluation.run()
     assert evaluation.waiting == []
-    [found] = evaluation.found().values()
+    [found] = evaluation.select_results().values()
     assert not any(result.error for result in found)

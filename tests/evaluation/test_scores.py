@@ -20,7 +20,14 @@ from think_agent import Usage
 from think_agent.evaluation.comparisons import QUESTIONS, compare, plan_comparisons
 from think_agent.evaluation.intervals import find_paired_interval, sign_flip, wilson
 from think_agent.evaluation.report import report_results
-from think_agent.evaluation.scores import FOUR_ROWS, PLAIN, Score, Setting, name_settings, varying
+from think_agent.evaluation.scores import (
+    FOUR_ROWS,
+    PLAIN,
+    Score,
+    Setting,
+    find_varying,
+    name_settings,
+)
 from think_agent.policies import Price
 
 # Scores.
@@ -121,7 +128,7 @@ def test_settings_are_compared_where_one_thing_differs_and_one_has_its_first_val
 )
 def test_the_rows_differ_from_each_other_in_one_thing(row, against, thing):
     by_row = {setting.row: setting for setting in ROWS}
-    assert varying(by_row[row], by_row[against]) == {thing}
+    assert find_varying(by_row[row], by_row[against]) == {thing}
     assert all(fields.keys() - {"row"} == PLAIN.keys() for fields in FOUR_ROWS)
 
 
@@ -155,11 +162,14 @@ def findings(results):
 def test_a_comparison_has_a_size_an_interval_and_a_p_value_raised_by_holm():
     right = {FIRST: "123456789", NEVER: "1", ALWAYS: "12345678"}
     first, second = findings(results_of(right, "1234567890"))
-    assert (first.comparison.setting, first.comparison.against) == (NEVER, FIRST)
-    assert (first.cases, first.difference) == (10, pytest.approx(-0.8))
+    assert first.comparison.setting == NEVER
+    assert first.comparison.against == FIRST
+    assert first.cases == 10
+    assert first.difference == pytest.approx(-0.8)
     assert first.interval == find_paired_interval([-1] * 8 + [0] * 2, 1)
     assert first.p == pytest.approx(2 * binomtest(8, 8).pvalue)  # two comparisons: doubled
-    assert (first.is_clear, second.is_clear) == (True, False)
+    assert first.is_clear
+    assert not second.is_clear
     assert second.p == 1.0
 
 
@@ -183,7 +193,9 @@ def test_a_comparison_counts_the_trials_that_both_have_without_an_error():
 
 def test_errors_alone_make_no_finding():
     [finding] = findings({FIRST: [result("a", True)], NEVER: [failed("a", setting=NEVER)]})
-    assert (finding.cases, finding.difference, finding.p) == (0, 0.0, 1.0)
+    assert finding.cases == 0
+    assert finding.difference == 0.0
+    assert finding.p == 1.0
     assert finding.interval == (-1.0, 1.0)
 
 
@@ -191,6 +203,7 @@ def test_a_script_is_never_tested_and_does_not_count_for_holm():
     model, other, script = Setting("openai:m"), Setting("openai:n"), Setting("offline:careful")
     results = results_of({model: "123456789", script: "1", other: "1"}, "1234567890")
     scripted, tested = findings(results)
-    assert (scripted.comparison.setting, scripted.is_clear) == (script, False)
+    assert scripted.comparison.setting == script
+    assert not scripted.is_clear
     assert tested.p == pytest.approx(binomtest(8, 8).pvalue)
     assert tested.is_clear

@@ -51,7 +51,7 @@ def evaluated(
 
 
 def sentences(evaluation: Evaluation) -> list[str]:
-    found = report_results(evaluation.found())
+    found = report_results(evaluation.select_results())
     return found[-1].remark.splitlines()
 
 
@@ -71,7 +71,7 @@ def test_the_report_names_the_cause_that_is_there(tmp_path, effect):
     assert is_better == (effect in ("tool", "advice"))
     floors = [setting for setting in evaluation.models if setting.is_floor]
     assert len(floors) == 6
-    right = {floor.provider: Score(evaluation.found()[floor]).right for floor in floors}
+    right = {floor.provider: Score(evaluation.select_results()[floor]).right for floor in floors}
     assert right.pop("floor:five-rules") == 17  # most of these cases are from the easy half
     assert right.pop("floor:text-matcher") == 24
     assert max(right.values()) < 12

@@ -106,7 +106,8 @@ def test_annotations_count_only_if_the_server_is_trusted(record, case):
             }
 
     found = on_the_loop(talk())
-    assert (found["look"], found["pay"]) == (case.look, case.pay)
+    assert found["look"] == case.look
+    assert found["pay"] == case.pay
     assert found["think"] == (True, True)
 
 
@@ -191,7 +192,7 @@ def test_a_change_of_the_tools_passes(record, era):
     assert new == {"fresh"}
     assert text_of(fresh) == "fresh"
     assert "fresh" in [tool["name"] for tool in read(record).header["tools"]]
-    assert any("changed since it was begun: tools" in line for line in said)
+    assert any("changed since it was created: tools" in line for line in said)
 
 
 class Asks(NamedTuple):
@@ -254,7 +255,7 @@ def test_the_question_shows_what_runs(record, era):
 
     (question,) = on_the_loop(talk())
     assert question.splitlines() == [
-        "The thought behind it: Is\\nit there?",
+        "Its thought: Is\\nit there?",
         'item: "tea\\u3164\\u202e\\nRun look?"',
         "Run look?",
     ]

@@ -201,7 +201,8 @@ def test_when_the_record_cannot_be_written_nothing_runs_any_more(till):
 def test_a_server_that_does_not_start_is_told_in_one_line(tmp_path, kind, said):
     words = ["-m", "think_agent", "gate", "--record", str(tmp_path / "run.jsonl")]
     done = run(*words, "--", *hostile(kind))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert done.stdout == ""
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: MCP server ")
     assert said in last

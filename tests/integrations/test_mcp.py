@@ -112,7 +112,8 @@ def test_tools_can_be_chosen_and_renamed() -> None:
     declared = {"a.b/c": {"name": "tree"}, "pay": {"same": ("amount",), "timeout": 5.0}}
     with Server(shop(), only=["pay", "look", "a.b/c"], prefix="x_", declared=declared) as tools:
         assert [item.name for item in tools] == ["x_look", "tree", "x_pay"]  # the server's order
-        assert (tools[2].same, tools[2].timeout) == (("amount",), 5.0)
+        assert tools[2].same == ("amount",)
+        assert tools[2].timeout == 5.0
         assert tools[0].timeout == 60.0
 
 
@@ -243,7 +244,8 @@ def test_an_error_of_a_tool_is_a_line_without_a_traceback(caplog) -> None:
 def test_a_result_that_does_not_fit_its_own_schema_is_a_result() -> None:
     with Server(hostile("mismatch"), trusted=True) as tools:
         (result,) = made(tools, call("look", what="tea"), approve=lambda _: True)
-    assert (result.content, result.is_error) == ("3 packets", False)
+    assert result.content == "3 packets"
+    assert not result.is_error
 
 
 def test_the_order_of_keys_is_the_servers_where_it_matters_and_always_the_same() -> None:

@@ -5,9 +5,9 @@ once more.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
@@ -51,23 +51,47 @@ def deciding(*replies, **options) -> Agent:
     return agent(*replies, tools=[look], **{"answer": Decision, **options})
 
 
-WRONG = {BAD: "decision", LOW: "cents: Input should be greater than or equal to 0"}
-WRONG |= dict.fromkeys(["Sure, approved!", "{", f"{RIGHT} {RIGHT}"], "not JSON alone")
-WRONG |= dict.fromkeys(["[1, 2]", f"[{RIGHT}]"], "Input should be an object")
-WRONG |= {f"I have NOT approved anything: {RIGHT} is not allowed.": "not JSON alone"}
-WRONG |= {f"Here:\n```json\n{RIGHT}\n```": "not JSON alone"}
+@dataclass(frozen=True)
+class Wrong:
+    """An answer that does not fit, and what the model is told about it."""
+
+    name: str
+    text: str
+    problem: str
 
 
-@pytest.mark.parametrize(("wrong", "problem"), WRONG.items())
-def test_a_wrong_answer_is_asked_for_once_more_with_what_is_wrong(wrong, problem):
-    repaired = deciding(LEAVE, wrong, RIGHT).run("go")
-    assert (repaired.exit, repaired.data) == ("signal", GOOD)
-    [asked] = kit_said(repaired)
+WRONG = [
+    Wrong("a value that is not allowed", BAD, "decision"),
+    Wrong("a number that is too low", LOW, "cents: Input should be greater than or equal to 0"),
+    Wrong("a list", "[1, 2]", "Input should be an object"),
+    Wrong("the object in a list", f"[{RIGHT}]", "Input should be an object"),
+    # rule 2: the answer must be the whole text
+    Wrong("words", "Sure, approved!", "not JSON alone"),
+    Wrong("half an object", "{", "not JSON alone"),
+    Wrong("two objects", f"{RIGHT} {RIGHT}", "not JSON alone"),
+    Wrong("a quotation", f"I have NOT approved: {RIGHT} is not allowed.", "not JSON alone"),
+    Wrong("words around a code block", f"Here:\n```json\n{RIGHT}\n```", "not JSON alone"),
+]
+each_wrong_answer = pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+
+
+@each_wrong_answer
+def test_an_answer_that_does_not_fit_is_asked_for_once_more_with_what_is_wrong(wrong):
+    outcome = deciding(LEAVE, wrong.text, RIGHT).run("go")
+    assert outcome.exit == "signal"
+    assert outcome.data == GOOD
+    [asked] = kit_said(outcome)
     assert "does not fit" in asked.text
-    assert problem in asked.text
-    for settings in ({}, {"max_model_calls": 3}):  # it counts as a model call
-        given_up = deciding(LEAVE, wrong, wrong, **settings).run("go")
-        assert (given_up.exit, given_up.data, given_up.model_calls) == ("invalid_answer", None, 3)
+    assert wrong.problem in asked.text
+
+
+@each_wrong_answer
+@pytest.mark.parametrize("settings", [{}, {"max_model_calls": 3}], ids=["", "at a limit"])
+def test_if_it_does_not_fit_again_the_exit_is_invalid_answer(wrong, settings):
+    outcome = deciding(LEAVE, wrong.text, wrong.text, **settings).run("go")
+    assert outcome.exit == "invalid_answer"
+    assert outcome.data is None
+    assert outcome.model_calls == 3
 
 
 def test_an_answer_is_validated_as_arguments_are():
@@ -100,36 +124,62 @@ class Point:
     x: int
 
 
-KINDS = [  # a type; an answer without its wrapper; the object
-    (Refund, '{"cents": 1, "note": null, "late": null}', Refund(cents=1)),
-    (Node, '{"name": "a", "next": {"name": "b"}}', Node(name="a", next=Node(name="b"))),
-    (Row, '{"cents": "1"}', {"cents": 1}),
-    (Point, '{"x": 1}', Point(1)),
-    (Strict, '{"day": "2026-03-01"}', Strict(day=date(2026, 3, 1))),
-    (list[Refund], '[{"cents": 1, "note": null, "late": null}]', [Refund(cents=1)]),
-    (list[Refund], "[]", []),
-    (dict[str, int], '{"a": 1, "b": 2}', {"a": 1, "b": 2}),
-    (Refund | Point, '{"x": 1}', Point(1)),
-    (Literal["yes", "no"], '"yes"', "yes"),
-    (int | None, "null", None),
-    (int, "```json\n7\n```", 7),
-    (set[int], "[1, 1]", {1}),
+@dataclass(frozen=True)
+class Kind:
+    """A type of an answer, a text that is such an answer, and the object that is read from it."""
+
+    name: str
+    type: Any
+    text: str
+    data: Any
+
+
+OBJECTS = [  # asked for as they are
+    Kind("a model", Refund, '{"cents": 1, "note": null, "late": null}', Refund(cents=1)),
+    Kind("a typed dict", Row, '{"cents": "1"}', {"cents": 1}),
+    Kind("a dataclass", Point, '{"x": 1}', Point(1)),
+    Kind("a strict model", Strict, '{"day": "2026-03-01"}', Strict(day=date(2026, 3, 1))),
+]
+OTHERS = [  # rule 1: asked for as {"answer": …}, and read with or without that
+    Kind(
+        "a model that contains itself",
+        Node,
+        '{"name": "a", "next": {"name": "b"}}',
+        Node(name="a", next=Node(name="b")),
+    ),
+    Kind("a list", list[Refund], '[{"cents": 1, "note": null, "late": null}]', [Refund(cents=1)]),
+    Kind("an empty list", list[Refund], "[]", []),
+    Kind("a dict", dict[str, int], '{"a": 1, "b": 2}', {"a": 1, "b": 2}),
+    Kind("a union", Refund | Point, '{"x": 1}', Point(1)),
+    Kind("a literal", Literal["yes", "no"], '"yes"', "yes"),
+    Kind("null", int | None, "null", None),
+    Kind("a number", int, "7", 7),
+    Kind("a set", set[int], "[1, 1]", {1}),
 ]
 
 
-@pytest.mark.parametrize(("kind", "bare", "data"), KINDS)
-def test_the_answer_may_have_any_type_that_pydantic_can_validate(kind, bare, data):
-    schema = TypedAnswer(kind).schema
-    assert schema["type"] == "object"
-    asked_in_a_wrapper = list(schema["properties"]) == ["answer"]
-    assert asked_in_a_wrapper == (kind not in (Refund, Row, Point, Strict))
-    outcome = deciding(LEAVE, bare, answer=kind).run("go")
-    assert (outcome.exit, outcome.data) == ("signal", data)
-    if asked_in_a_wrapper and not bare.startswith("`"):
-        wrapped = f'{{"answer": {bare}}}'
-        assert deciding(LEAVE, wrapped, answer=kind).run("go").data == data
-        if kind is not Node:  # its part that may be left out is left out
-            jsonschema.validate(json.loads(wrapped), schema)
+@pytest.mark.parametrize("kind", OBJECTS + OTHERS, ids=lambda kind: kind.name)
+def test_the_answer_may_have_any_type_that_pydantic_can_validate(kind):
+    assert TypedAnswer(kind.type).schema["type"] == "object"
+    for text in (kind.text, f"```json\n{kind.text}\n```"):
+        outcome = deciding(LEAVE, text, answer=kind.type).run("go")
+        assert outcome.exit == "signal"
+        assert outcome.data == kind.data
+
+
+@pytest.mark.parametrize("kind", OBJECTS, ids=lambda kind: kind.name)
+def test_an_object_is_asked_for_as_it_is(kind):
+    assert "answer" not in TypedAnswer(kind.type).schema["properties"]
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.name)
+def test_what_is_no_object_is_asked_for_in_a_wrapper_and_read_from_it(kind):
+    schema = TypedAnswer(kind.type).schema
+    assert list(schema["properties"]) == ["answer"]
+    wrapped = f'{{"answer": {kind.text}}}'
+    assert deciding(LEAVE, wrapped, answer=kind.type).run("go").data == kind.data
+    if kind.type is not Node:  # its answer leaves an optional part out, which a schema cannot say
+        jsonschema.validate(json.loads(wrapped), schema)
 
 
 UNUSABLE = {
@@ -173,22 +223,27 @@ def test_any_text_is_read_or_does_not_fit(text):
             TypedAnswer(kind).read(text)
 
 
-def test_after_silence_the_typed_answer_is_asked_for():
+def test_after_silence_the_answer_is_first_asked_for_in_its_form_and_may_be_wrong_once():
     for wrong in ([], [BAD]):
         outcome = deciding("It is approved.", *wrong, RIGHT).run("go")
-        assert (outcome.exit, outcome.data) == ("silence", GOOD)
+        assert outcome.exit == "silence"
+        assert outcome.data == GOOD
     assert deciding("It is approved.", BAD, BAD).run("go").exit == "invalid_answer"
 
 
 def test_calls_beside_the_typed_answer_are_not_run():
     stray = Assistant(RIGHT, tool_calls=(call("look"),))
     outcome = deciding("Approved.", stray).run("go")
-    assert (outcome.exit, outcome.actions, outcome.data) == ("silence", (), GOOD)
+    assert outcome.exit == "silence"
+    assert outcome.actions == ()
+    assert outcome.data == GOOD
 
 
 def test_at_a_limit_no_typed_answer_is_asked_for():
     outcome = deciding("So far so good.", max_model_calls=1).run("go")
-    assert (outcome.exit, outcome.answer, outcome.data) == ("limit", "So far so good.", None)
+    assert outcome.exit == "limit"
+    assert outcome.answer == "So far so good."
+    assert outcome.data is None
 
 
 @pytest.mark.parametrize("provider", SPEAKS)
@@ -204,7 +259,8 @@ def test_every_provider_gets_the_schema_in_its_own_place(provider):
         for way in WAYS:
             made = Agent(model_of(provider, server), [look], answer=Decision)
             outcome = way(made, "Decide on ORD-001")
-            assert (outcome.exit, outcome.data) == ("signal", GOOD)
+            assert outcome.exit == "signal"
+            assert outcome.data == GOOD
 
 
 # A finished plan of the json dialect has given its answer.
@@ -219,27 +275,51 @@ def nothing_is_found(turn):
     return "look again"
 
 
-@pytest.mark.parametrize(
-    ("plans", "settings", "exit", "answer"),
-    [
-        ([ACT, FINISHED], {}, "signal", GAVE),
-        ([FINISHED], {}, "signal", GAVE),
-        ([ACT, {**FINISHED, "response": " "}, GAVE], {}, "signal", GAVE),  # no words
-        ([{**ACT, "task_complete": True, "response": "?"}, GAVE], {}, "signal", GAVE),  # it acts
-        ([FINISHED, RIGHT], {"answer": Decision}, "signal", RIGHT),  # in its own form
-        ([FINISHED, FINISHED], {"done_when": [nothing_is_found]}, "unmet", GAVE),  # told once
-        ([{**FINISHED, "task_complete": False}, FINISHED], {}, "signal", GAVE),  # more to do
-    ],
-)
+@dataclass(frozen=True)
+class Finished:
+    """Replies of a model in json (a plan, or text), and the answer of the run."""
+
+    name: str
+    replies: list[Any]
+    answer: str = GAVE
+    exit: str = "signal"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+FINISHED_PLANS = [  # rule 6
+    Finished("it acted before", [ACT, FINISHED]),
+    Finished("it did nothing", [FINISHED]),
+    Finished("more to do, and then finished", [{**FINISHED, "task_complete": False}, FINISHED]),
+    Finished(
+        "what is missing was told",
+        [FINISHED, FINISHED],
+        exit="unmet",
+        settings={"done_when": [nothing_is_found]},
+    ),
+]
+ASKED_FOR = [  # a finished plan that has given no answer
+    Finished("no words", [ACT, {**FINISHED, "response": " "}, GAVE]),
+    Finished("it still acts", [{**ACT, "task_complete": True, "response": "?"}, GAVE]),
+    Finished(
+        "a typed answer has its own form",
+        [FINISHED, RIGHT],
+        answer=RIGHT,
+        settings={"answer": Decision},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FINISHED_PLANS + ASKED_FOR, ids=lambda case: case.name)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_finished_plan_is_not_asked_for_its_answer_again(way, plans, settings, exit, answer):
-    replies = [plan if isinstance(plan, str) else json.dumps(plan) for plan in plans]
-    model = ScriptedModel(by_place(*replies))
-    settings = {"force": "never", "silence": "accept", **settings}
+def test_a_finished_plan_is_not_asked_for_its_answer_again(way, case):
+    texts = [reply if isinstance(reply, str) else json.dumps(reply) for reply in case.replies]
+    model = ScriptedModel(by_place(*texts))
+    settings = {"force": "never", "silence": "accept", **case.settings}
     looking = Agent(in_dialect(model, "json"), [replace(look, read_only=True)], **settings)
     outcome = way(looking, "Look.")
-    assert (outcome.exit, outcome.answer) == (exit, answer)
-    assert outcome.model_calls == len(plans)
+    assert outcome.exit == case.exit
+    assert outcome.answer == case.answer
+    assert outcome.model_calls == len(case.replies)
     for end in range(1, len(outcome.transcript)):
         assert looking.resume(outcome.transcript[:end]).transcript == outcome.transcript
 

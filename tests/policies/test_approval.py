@@ -1,4 +1,7 @@
-"""A person decides before a call that needs it. (Calls in doubt: test_doubt.py.)"""
+"""A person decides before a call that needs it (`policies/approval.py`, `policies/asking.py`).
+
+Calls in doubt: `test_doubt.py`. Questions that wait for days: `test_asking.py`.
+"""
 
 import asyncio
 import json
@@ -8,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated
 
@@ -63,25 +66,43 @@ class Desk:
 def test_yes_runs_the_call_and_the_question_shows_the_call_and_its_thought():
     desk = Desk()
     outcome = desk.agent(True).run("Pay")
-    assert (desk.paid, outcome.exit, outcome.answer) == ([58_000], "silence", "Settled.")
+    assert desk.paid == [58_000]
+    assert outcome.exit == "silence"
+    assert outcome.answer == "Settled."
     question = AskHuman("Run pay(cents=58000)?", pay_call(58_000), "580 is much", {"cents": 58_000})
     assert desk.asked == [question]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "says"),
-    [
-        (Verdict("no", reason="ask the manager", by="Ada"), "Ada said no (ask the manager)"),
-        (False, "a person said no (no reason given)"),
-    ],
-)
-def test_no_is_a_result_for_the_model_with_the_reason(verdict, says):
+@dataclass(frozen=True)
+class No:
+    """How a person says no, and what the model reads."""
+
+    name: str
+    verdict: Verdict | bool
+    reads: str
+
+
+NOES = [
+    No(
+        "with a reason",
+        Verdict("no", reason="ask the manager", by="Ada"),
+        reads="Ada said no (ask the manager)",
+    ),
+    No("as a bool", False, reads="a person said no (no reason given)"),
+]
+
+
+@pytest.mark.parametrize("no", NOES, ids=lambda no: no.name)
+def test_after_a_no_the_call_does_not_run_and_the_model_reads_the_reason(no):
     desk = Desk()
-    outcome = desk.agent(verdict).run("Pay")
-    (result,) = results(outcome, "pay")
-    assert (desk.paid, outcome.exit, outcome.actions) == ([], "silence", ())
-    assert (result.is_error, result.refused) == (True, "person")
-    assert says in result.content
+    outcome = desk.agent(no.verdict).run("Pay")
+    [result] = results(outcome, "pay")
+    assert desk.paid == []
+    assert outcome.exit == "silence"
+    assert outcome.actions == ()
+    assert result.is_error
+    assert result.refused == "person"
+    assert no.reads in result.content
 
 
 def test_edited_arguments_are_run_recorded_and_shown_to_the_model():
@@ -124,9 +145,12 @@ def test_after_an_edit_that_does_not_fit_the_person_is_asked_again_with_the_erro
 def test_edits_that_never_fit_end_in_a_refusal():
     desk = Desk()
     outcome = desk.agent(*[WRONG_EDIT] * 9).run("Pay")
-    assert (len(desk.asked), desk.paid, outcome.exit) == (3, [], "silence")
+    assert len(desk.asked) == 3
+    assert desk.paid == []
+    assert outcome.exit == "silence"
     [result] = results(outcome, "pay")
-    assert (result.refused, "bad arguments for pay" in result.content) == ("person", True)
+    assert result.refused == "person"
+    assert "bad arguments for pay" in result.content
 
 
 def pays(cents):
@@ -144,7 +168,8 @@ def pays(cents):
 def test_a_person_is_asked_about_the_call_as_a_policy_changed_it(predicate):
     desk = Desk(pay_call(100), needs_approval=predicate)
     [action] = desk.agent(True, policies=[pays(5_000)]).run("Pay").actions
-    assert (desk.paid, len(desk.asked)) == ([5_000], 1)
+    assert desk.paid == [5_000]
+    assert len(desk.asked) == 1
     assert desk.asked[0].received == {"cents": 5_000}
     assert "A policy changed this call" in action.result.content  # the person only agreed
 
@@ -190,14 +215,17 @@ def test_a_person_edits_the_arguments_as_the_model_wrote_them():
     [asked] = desk.asked
     assert asked.question == "Run pay(cents=5)?"  # as the model wrote it
     assert asked.received == {"cents": 500}  # as it will run
-    assert (desk.paid, action.call.arguments) == ([600], {"cents": 6})
+    assert desk.paid == [600]
+    assert action.call.arguments == {"cents": 6}
 
 
 def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
     desk = Desk()
     quit = Verdict("quit", by="Ada", reason="lunch")
     outcome = desk.agent(quit, now=lambda: NOW).run("Pay")
-    assert (desk.paid, outcome.exit, outcome.model_calls) == ([], "declined", 1)
+    assert desk.paid == []
+    assert outcome.exit == "declined"
+    assert outcome.model_calls == 1
     assert outcome.answer == "Stopped by Ada. lunch"
     [verdict] = of_kind(outcome.transcript, Verdict)
     assert verdict == replace(quit, call_id="p")
@@ -207,19 +235,35 @@ def test_quit_ends_the_run_and_a_verdict_is_recorded_with_time_and_by_whom():
 # When is a person asked?
 
 
-@pytest.mark.parametrize(
-    ("cents", "asked"), [(50_000, 0), (50_001, 1), ("50001", 1), ("50000", 0), ("much", 0)]
-)
-def test_a_predicate_decides_by_what_the_function_will_get(cents, asked):
-    desk = Desk(pay_call(cents), needs_approval=lambda arguments: arguments["cents"] > 50_000)
+@dataclass(frozen=True)
+class Amount:
+    """What the model wrote for `cents`, and whether a person is asked if it is over 50,000."""
+
+    cents: object
+    is_asked: bool
+
+
+AMOUNTS = [
+    Amount(50_000, is_asked=False),
+    Amount(50_001, is_asked=True),
+    Amount("50000", is_asked=False),
+    Amount("50001", is_asked=True),
+    Amount("much", is_asked=False),  # it does not fit, so it is refused before that
+]
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: repr(amount.cents))
+def test_a_predicate_decides_by_what_the_function_will_get(amount):
+    desk = Desk(pay_call(amount.cents), needs_approval=lambda received: received["cents"] > 50_000)
     desk.agent(False).run("Pay")
-    assert len(desk.asked) == asked
+    assert len(desk.asked) == amount.is_asked
 
 
 def test_a_predicate_that_raises_asks_the_person_and_says_so():
     desk = Desk(pay_call(1), needs_approval=lambda arguments: arguments["amount"] > 1)
     desk.agent(False).run("Pay")
-    assert (len(desk.asked), desk.paid) == (1, [])
+    assert len(desk.asked) == 1
+    assert desk.paid == []
     question = desk.asked[0].question
     assert re.search(r"The predicate .*line \d+\) raised KeyError: 'amount'\.", question)
 
@@ -233,10 +277,11 @@ def test_a_predicate_that_returns_neither_true_nor_false_asks_and_says_so(answer
 
 
 @pytest.mark.parametrize("arguments", ["{", {}, {"cents": None}, {"cents": 1, "more": 2}])
-def test_a_call_that_cannot_run_is_not_asked_about(arguments):
+def test_a_call_with_invalid_arguments_is_refused_and_not_asked_about(arguments):
     desk = Desk(ToolCall("p", "pay", arguments))
     outcome = desk.agent(True).run("Pay")
-    assert (desk.asked, desk.paid) == ([], [])
+    assert desk.asked == []
+    assert desk.paid == []
     assert results(outcome)[0].is_error
 
 
@@ -252,24 +297,27 @@ def test_calls_before_the_question_are_run_before_it():
     assert desk.paid == [1]
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "paid"),
-    [
-        ((True, True), [1, 2]),
-        ((True, False), [1]),
-        ((Verdict("yes", arguments={"cents": 3}), True), [3, 2]),
-    ],
-)
+TWO_VERDICTS = {  # for two calls with the same id: what is paid
+    "yes, yes": ([True, True], [1, 2]),
+    "yes, no": ([True, False], [1]),
+    "an edit, yes": ([Verdict("yes", arguments={"cents": 3}), True], [3, 2]),
+}
+
+
+@pytest.mark.parametrize(("verdicts", "paid"), TWO_VERDICTS.values(), ids=TWO_VERDICTS)
 def test_a_verdict_covers_one_call_even_if_ids_repeat(verdicts, paid):
     desk = Desk(pay_call(1), pay_call(2))
     desk.agent(*verdicts).run("Pay")
-    assert (len(desk.asked), desk.paid) == (2, paid)
+    assert len(desk.asked) == 2
+    assert desk.paid == paid
 
 
 def test_a_call_beyond_a_limit_is_not_asked_about():
     desk = Desk(pay_call(1), pay_call(2, "q"))
     outcome = desk.agent(True, True, max_actions=1).run("Pay")
-    assert (len(desk.asked), desk.paid, outcome.exit) == (1, [1], "limit")
+    assert len(desk.asked) == 1
+    assert desk.paid == [1]
+    assert outcome.exit == "limit"
     assert [result.refused for result in results(outcome)] == ["", "limit"]
 
 
@@ -319,8 +367,10 @@ def test_a_paused_run_goes_on_with_the_verdict_as_if_it_had_never_paused(tmp_pat
     assert unpaused(from_file.agent(verdict).resume(path)) == expected
 
     paused = in_memory.agent().run("Pay")
-    assert (paused.exit, paused.answer) == ("needs_human", "Run pay(cents=58000)?")
-    assert (in_memory.paid, paused.model_calls) == ([], 1)
+    assert paused.exit == "needs_human"
+    assert paused.answer == "Run pay(cents=58000)?"
+    assert in_memory.paid == []
+    assert paused.model_calls == 1
     assert unpaused(in_memory.agent(verdict).resume(paused.transcript)) == expected
     assert never_paused.paid == from_file.paid == in_memory.paid
 
@@ -367,10 +417,9 @@ def test_a_validator_that_fails_sometimes_runs_nothing_without_a_yes(needs_appro
     kind = Annotated[int, pydantic.AfterValidator(fail_sometimes)]
     desk = Desk(pay_call(5), kind=kind, needs_approval=needs_approval)
     [result] = results(desk.agent(True).run("Pay"))
-    assert (desk.paid, result.refused, result.in_doubt) in [
-        ([5], "", False),
-        ([], "invalid", False),
-    ]
+    assert desk.paid == ([] if result.refused else [5])
+    assert result.refused in ("", "invalid")
+    assert not result.in_doubt
     assert len(desk.asked) <= 1
     if desk.paid:
         assert len(desk.asked) == needs_approval
@@ -391,7 +440,9 @@ def test_a_yes_is_asked_for_once_although_a_default_is_made_anew(resumed):
         outcome = desk.agent(True).resume(paused.transcript)
     else:
         outcome = desk.agent(True).run("Pay")
-    assert (len(desk.asked), len(desk.paid), outcome.exit) == (1, 1, "silence")
+    assert len(desk.asked) == 1
+    assert len(desk.paid) == 1
+    assert outcome.exit == "silence"
     assert desk.asked[0].received["cents"].keys() == {"number", "at"}
 
 
@@ -400,7 +451,8 @@ def test_a_paused_run_that_is_resumed_twice_asks_twice_and_pays_twice():
     paused = desk.agent().run("Pay")
     for times in (1, 2):
         desk.agent(True).resume(paused.transcript)
-        assert (len(desk.asked), len(desk.paid)) == (times, times)
+        assert len(desk.asked) == times
+        assert len(desk.paid) == times
 
 
 def test_secrets_and_excluded_fields_are_asked_about_as_they_are():

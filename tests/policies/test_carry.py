@@ -1,4 +1,4 @@
-"""A call that carries its own thought: only the model sees that argument (`carry=True`)."""
+"""With `carry=True` a call carries its own thought. Only the model sees that argument."""
 
 import json
 
@@ -39,7 +39,8 @@ def test_a_carried_thought_covers_only_its_own_call_and_costs_no_model_call(sett
 def test_the_parameter_thought_is_first_and_required():
     carrying, _ = desk()
     shown = {item.name: item.parameters for item in carrying.shown}["pay"]
-    assert (next(iter(shown["properties"])), shown["required"][0]) == ("thought", "thought")
+    assert next(iter(shown["properties"])) == "thought"
+    assert shown["required"][0] == "thought"
     assert "thought" not in carrying.tools["pay"].parameters["properties"]
 
 
@@ -54,7 +55,8 @@ def test_the_recorded_call_keeps_its_thought_and_the_function_does_not_get_it():
     carrying, paid = desk(said, approve=approve)
     outcome = carrying.run("go")
     assert paid == [("A", 500)]
-    assert (asked[0].thought, asked[0].call.arguments) == (WHY, {"order": "A", "amount": 580})
+    assert asked[0].thought == WHY
+    assert asked[0].call.arguments == {"order": "A", "amount": 580}
     assert outcome.turn.replies[0].tool_calls[0].arguments == said.arguments
     assert WHY not in outcome.report
 

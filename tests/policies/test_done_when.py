@@ -1,9 +1,11 @@
-"""When the model says that it is done, checks look whether that is true: `Agent(done_when=...)`."""
+"""When the model says that it is done, checks see whether that is true (`done_when.py`)."""
 
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -50,28 +52,40 @@ def questions(outcome) -> list[str]:
 # The model says that it is done, by a signal or by silence.
 
 
-@pytest.mark.parametrize(
-    ("replies", "exit"), [((LEAVE, "Done."), "signal"), (("Done.",), "silence")]
-)
-def test_if_nothing_is_missing_the_model_is_told_nothing(replies, exit):
+@dataclass(frozen=True)
+class Ending:
+    """How a model says that it is done, and the exit of a turn that ends like this."""
+
+    exit: str
+    says: list[Any]  # that it is done
+    then: list[Any]  # what follows if nothing is missing
+
+
+SIGNAL = Ending("signal", says=[LEAVE], then=["Done."])
+SILENCE = Ending("silence", says=["Done."], then=[])
+each_ending = pytest.mark.parametrize("ending", [SIGNAL, SILENCE], ids=lambda ending: ending.exit)
+
+
+@each_ending
+def test_if_nothing_is_missing_the_model_is_told_nothing(ending):
     checked, unchecked = Books(), Books()
-    outcome = checked.agent(*replies).run("Go.")
-    plain = unchecked.agent(*replies, done_when=()).run("Go.")
-    assert (outcome.exit, outcome.answer, checked.looks) == (exit, "Done.", 1)
+    outcome = checked.agent(*ending.says, *ending.then).run("Go.")
+    plain = unchecked.agent(*ending.says, *ending.then, done_when=()).run("Go.")
+    assert outcome.exit == ending.exit
+    assert outcome.answer == "Done."
+    assert checked.looks == 1
     assert outcome.checks == (Checked("everything_done"),)
     without = [m for m in outcome.transcript if not isinstance(m, Checked)]
     assert without == list(plain.transcript)  # no message to the model, and no call
     assert plain.checks == ()
 
 
-@pytest.mark.parametrize(
-    ("replies", "exit"),
-    [((LEAVE, DO, LEAVE, "Did it."), "signal"), (("Did it.", DO, "Did it."), "silence")],
-)
-def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
+@each_ending
+def test_the_model_is_told_what_is_missing_and_does_it(ending):
     books = Books("B")
-    outcome = books.agent(*replies).run("Go.")
-    assert (outcome.exit, books.done) == (exit, ["B"])
+    outcome = books.agent(*ending.says, DO, *ending.says, *ending.then).run("Go.")
+    assert outcome.exit == ending.exit
+    assert books.done == ["B"]
     [question] = questions(outcome)
     assert "- B: not done" in question
     assert [check.missing for check in outcome.checks] == ["B: not done", None]
@@ -81,7 +95,8 @@ def test_the_model_is_told_what_is_missing_and_does_it(replies, exit):
 def test_a_model_that_says_why_it_cannot_be_done_ends_unmet(says_done):
     books = Books("B")
     outcome = books.agent(*says_done, "B is out of stock.").run("Go.")
-    assert (outcome.exit, outcome.answer) == ("unmet", "B is out of stock.")
+    assert outcome.exit == "unmet"
+    assert outcome.answer == "B is out of stock."
     assert len(questions(outcome)) == 1  # nothing was done since the first
     assert books.looks == 1
     assert outcome.transcript[-1] == Ended("unmet")
@@ -91,7 +106,9 @@ def test_the_model_is_told_at_most_twice_a_turn():
     books = Books("C")
     replies = LEAVE, DO, LEAVE, DO, LEAVE, "Never C."
     outcome = books.agent(*replies).run("Go.")
-    assert (outcome.exit, len(questions(outcome)), books.looks) == ("unmet", 2, 3)
+    assert outcome.exit == "unmet"
+    assert len(questions(outcome)) == 2
+    assert books.looks == 3
 
 
 def test_after_a_failed_check_the_tool_choice_is_the_usual_one():
@@ -109,7 +126,8 @@ def test_silence_is_confirmed_before_the_checks_and_not_after_them():
     replies = goes_on, "I will do B.", LEAVE, think("Hm.", True), "It is out of stock."
     outcome = books.agent(*replies).run("Go.")
     assert [message.kind for message in kit_said(outcome)] == ["silence", "check"]
-    assert (outcome.exit, outcome.answer) == ("unmet", "It is out of stock.")
+    assert outcome.exit == "unmet"
+    assert outcome.answer == "It is out of stock."
 
 
 # Checks that fail.
@@ -131,37 +149,57 @@ def gives_a_number(turn):
     return 3
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A check that gives no result, and the error that leaves the run."""
+
+    check: Any
+    error: type[Exception]
+    says: str
+    seconds: float = 60
+
+
 BROKEN = [
-    (raises, 60, KeyError, "no such table"),
-    (hangs, 0.05, TimeoutError, r"the check hangs \(.*line \d+\) took longer than 0.05 seconds"),
-    (hangs_too, 0.05, TimeoutError, r"the check hangs_too \(.* took longer than 0.05 seconds"),
-    (gives_a_number, 60, TypeError, r"the check gives_a_number \(.*line \d+\): it returned 3"),
+    Broken(raises, KeyError, "no such table"),
+    Broken(
+        hangs, TimeoutError, r"the check hangs \(.* took longer than 0.05 seconds", seconds=0.05
+    ),
+    Broken(
+        hangs_too,
+        TimeoutError,
+        r"the check hangs_too \(.* took longer than 0.05 seconds",
+        seconds=0.05,
+    ),
+    Broken(gives_a_number, TypeError, r"the check gives_a_number \(.*line \d+\): it returned 3"),
 ]
+each_broken_check = pytest.mark.parametrize(
+    "broken", BROKEN, ids=lambda broken: broken.check.__name__
+)
 
 
-@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
+@each_broken_check
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_a_check_that_fails_has_found_nothing_and_raises(check, seconds, error, told, way):
-    """It is no finding about the work, and the model cannot help it."""
-    checking = Books().agent(LEAVE, "So.", done_when=[check], check_timeout=seconds)
-    with pytest.raises(error, match=told) as raised:
+def test_a_check_that_raises_or_hangs_has_found_nothing_and_its_error_leaves_the_run(broken, way):
+    """The model is not told: it cannot help it."""
+    checking = Books().agent(LEAVE, "So.", done_when=[broken.check], check_timeout=broken.seconds)
+    with pytest.raises(broken.error, match=broken.says) as raised:
         way(checking, "Go.", ())
     transcript = raised.value.transcript
     assert not of_kind(transcript, Checked)
     assert len(of_kind(transcript, User)) == 1
     mended = Books().agent(LEAVE, "So.").resume(transcript)
-    assert (mended.exit, mended.answer) == ("signal", "So.")
+    assert mended.exit == "signal"
+    assert mended.answer == "So."
 
 
-@pytest.mark.parametrize(("check", "seconds", "error", "told"), BROKEN)
-def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(
-    check, seconds, error, told
-):
-    checking = Books().agent(DO, "So.", done_when=[check], check_timeout=seconds, max_model_calls=2)
+@each_broken_check
+def test_at_a_limit_a_check_that_fails_counts_as_missing_so_the_run_ends(broken):
+    settings = {"check_timeout": broken.seconds, "max_model_calls": 2}
+    checking = Books().agent(DO, "So.", done_when=[broken.check], **settings)
     outcome = checking.run("Go.")
     assert outcome.exit == "limit"
     [checked] = outcome.checks
-    assert checked.missing.startswith(f"could not be checked: {error.__name__}: ")
+    assert checked.missing.startswith(f"could not be checked: {broken.error.__name__}: ")
 
 
 def test_an_async_check_runs_in_every_way():
@@ -197,20 +235,25 @@ def test_at_a_limit_the_closing_question_names_what_is_missing(limit):
     outcome = books.agent(call("do", what="A"), "B is open.", **limit).run("Go.")
     [closing] = kit_said(outcome)
     assert "What is missing:\n- B: not done" in closing.text
-    assert (closing.kind, outcome.exit, books.looks) == ("limit", "limit", 1)
+    assert closing.kind == "limit"
+    assert outcome.exit == "limit"
+    assert books.looks == 1
 
 
 def test_a_run_that_gives_up_runs_no_check():
     books = Books("B")
     outcome = books.agent(*[call("do")] * 9).run("Go.")
-    assert (outcome.exit, outcome.checks, books.looks) == ("gave_up", (), 0)
+    assert outcome.exit == "gave_up"
+    assert outcome.checks == ()
+    assert books.looks == 0
 
 
 def test_a_typed_answer_is_asked_for_after_the_checks():
     books = Books("B")
     replies = "Done.", DO, "Done.", json.dumps({"answer": 5})
     outcome = books.agent(*replies, answer=int).run("Go.")
-    assert (outcome.exit, outcome.data) == ("silence", 5)
+    assert outcome.exit == "silence"
+    assert outcome.data == 5
     assert [message.kind for message in kit_said(outcome)] == ["check", "answer"]
 
 
@@ -218,7 +261,9 @@ def test_a_thinker_and_an_actor_are_checked_as_one_model():
     books = Books("B")
     both = split(thinker=ScriptedModel([LEAVE]), actor=ScriptedModel([DO, LEAVE, "Done."]))
     outcome = Agent(both, books.tools, done_when=[books.everything_done]).run("Go.")
-    assert (outcome.exit, books.done, len(questions(outcome))) == ("signal", ["B"], 1)
+    assert outcome.exit == "signal"
+    assert books.done == ["B"]
+    assert len(questions(outcome)) == 1
 
 
 # Resumed anywhere.
@@ -239,5 +284,6 @@ def test_a_check_without_a_record_runs_when_the_run_is_resumed():
     with pytest.raises(KeyboardInterrupt) as stopped:
         checking.run("Go.")
     outcome = checking.resume(stopped.value.transcript)
-    assert (outcome.exit, len(outcome.checks)) == ("signal", 2)
+    assert outcome.exit == "signal"
+    assert len(outcome.checks) == 2
     assert looks == ["first", "second", "second"]

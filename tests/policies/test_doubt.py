@@ -1,11 +1,11 @@
 """A call that changes something and did not return may have happened: it crashed, timed out or
-raised. A person decides whether it is made again.
+raised. A person decides whether it is made again (`policies/doubt.py`).
 """
 
 import itertools
 import uuid
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -133,31 +133,47 @@ def test_without_a_person_the_run_waits_and_the_question_says_what_to_declare(fa
     assert "@tool(read_only=True)" in outcome.question.remark
 
 
-@pytest.mark.parametrize(("person", "booked"), [(True, ["A", "A"]), (False, ["A"])])
-def test_with_a_person_a_repeat_is_asked_about(person, booked):
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_with_a_person_a_repeat_is_asked_about(says_yes):
     shop = Shop(BROKEN)
-    outcome = shop.agent(PAY, PAY, "So.", answers=[person]).run("Pay A.")
+    outcome = shop.agent(PAY, PAY, "So.", answers=[says_yes]).run("Pay A.")
     [asked] = shop.asked
     assert asked.question.startswith(
         'Run pay(order="A")? It was tried before and may have happened.'
     )
-    assert (shop.booked, codes(outcome)) == (booked, ["", "" if person else "person"])
+    if says_yes:
+        assert shop.booked == ["A", "A"]
+        assert codes(outcome) == ["", ""]
+    else:
+        assert shop.booked == ["A"]
+        assert codes(outcome) == ["", "person"]
 
 
-@pytest.mark.parametrize(
-    ("options", "booked"),
-    [
-        ({"read_only": True}, ["A", "A"]),
-        ({"idempotent": True}, ["A", "A"]),
-        ({"takes_key": True}, ["A", "A"]),
-        ({"takes_key": True, "idempotent": True}, ["A", "A"]),
-        ({}, ["A"]),
-    ],
-)
-def test_a_call_is_repeated_if_that_does_no_harm(options, booked):
-    shop = Shop(BROKEN, **options)
+@dataclass(frozen=True)
+class Declared:
+    """How a tool is declared, and whether a call in doubt runs again without a question."""
+
+    options: dict[str, bool]
+    runs_again: bool
+
+    def __str__(self) -> str:
+        return " and ".join(self.options) or "nothing"
+
+
+DECLARED = [
+    Declared({"read_only": True}, runs_again=True),  # rule 1
+    Declared({"idempotent": True}, runs_again=True),
+    Declared({"takes_key": True}, runs_again=True),  # rule 3
+    Declared({"takes_key": True, "idempotent": True}, runs_again=True),
+    Declared({}, runs_again=False),  # rule 4
+]
+
+
+@pytest.mark.parametrize("declared", DECLARED, ids=str)
+def test_a_call_in_doubt_is_repeated_if_its_tool_says_that_this_does_no_harm(declared):
+    shop = Shop(BROKEN, **declared.options)
     shop.agent(PAY, PAY, "So.").run("Pay A.")
-    assert shop.booked == booked
+    assert shop.booked == (["A", "A"] if declared.runs_again else ["A"])
     assert len(set(shop.keys)) <= 1  # both tries have one key
 
 
@@ -181,7 +197,8 @@ def test_a_tool_that_knows_that_nothing_happened_is_called_again():
 def test_a_try_that_did_nothing_leaves_the_doubt_about_the_try_before_it():
     shop = Shop(BROKEN, CLOSED)
     shop.agent(PAY, PAY, PAY, "So.", answers=[True]).run("Pay A.")
-    assert (len(shop.booked), len(shop.asked)) == (3, 2)
+    assert len(shop.booked) == 3
+    assert len(shop.asked) == 2
 
 
 def test_of_two_equal_calls_in_one_reply_the_second_is_a_repeat_while_the_first_is_in_doubt():
@@ -224,27 +241,36 @@ REWORDED = [
 OTHERS = [call("pay", cents=8901, reason="the stand wobbles", parcel={}), call("pay", cents=1)]
 
 
-@pytest.mark.parametrize("takes_key", [True, False])
-@pytest.mark.parametrize(
-    ("again", "same", "is_same"),
-    [
-        *[(again, (), True) for again in SAME_VALUES],
-        *[(again, ("cents",), True) for again in SAME_VALUES + REWORDED],
-        *[(again, (), False) for again in REWORDED + OTHERS],
-        *[(again, ("cents",), False) for again in OTHERS],
-        (call("pay", cents=8900, note="the second half"), ("cents", "note"), False),
-    ],
-)
-def test_a_retry_is_told_by_its_values(again, same, is_same, takes_key, saved):
-    shop = bank(takes_key, same=same)
-    outcome = shop.agent(FIRST, again, "So.").run("Pay.", transcript=saved)
-    assert shop.payments == (1 if is_same else 2)
-    if is_same and takes_key:  # the first try again, as it was
+@dataclass(frozen=True)
+class Again:
+    """A call after `FIRST`, which is in doubt: is it the same call, compared by `same`?"""
+
+    call: ToolCall
+    same: tuple[str, ...]  # of the tool; empty: all arguments
+    is_same: bool
+
+
+RETRIES = [
+    *[Again(again, (), is_same=True) for again in SAME_VALUES],
+    *[Again(again, (), is_same=False) for again in REWORDED + OTHERS],
+    *[Again(again, ("cents",), is_same=True) for again in SAME_VALUES + REWORDED],
+    *[Again(again, ("cents",), is_same=False) for again in OTHERS],
+    Again(call("pay", cents=8900, note="the second half"), ("cents", "note"), is_same=False),
+]
+
+
+@pytest.mark.parametrize("takes_key", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("case", RETRIES)
+def test_two_calls_are_the_same_if_the_arguments_in_same_have_equal_values(case, takes_key, saved):
+    shop = bank(takes_key, same=case.same)
+    outcome = shop.agent(FIRST, case.call, "So.").run("Pay.", transcript=saved)
+    assert shop.payments == (1 if case.is_same else 2)
+    if case.is_same and takes_key:  # the first try again, as it was
         first, again = shop.tries
         again["parcel"].number = first["parcel"].number  # made anew each time
         assert first == again
         assert not outcome.transcript[-3].is_error
-    elif is_same:
+    elif case.is_same:
         assert outcome.exit == "needs_human"
 
 
@@ -274,22 +300,35 @@ def test_a_call_that_a_person_edits_into_one_in_doubt_is_asked_about():
     assert "It was tried before and may have happened." in shop.asked[2].question
 
 
-@pytest.mark.parametrize("takes_key", [True, False])
-@pytest.mark.parametrize(
-    ("answers", "tries", "payments"),
-    [([True], 2, 1), ([Verdict("yes", new=True)], 2, 2), ([False], 1, 1), ([], 1, 1)],
-    ids=["the same", "a new one", "no", "nobody is there"],
-)
-def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(
-    takes_key, answers, tries, payments, saved
-):
+@dataclass(frozen=True)
+class LaterTurn:
+    """What a person answers about a call in doubt that comes again in a later turn."""
+
+    name: str
+    answers: list[Any]
+    tries: int
+    payments_with_a_key: int
+
+
+LATER = [
+    LaterTurn("the same again", [True], tries=2, payments_with_a_key=1),
+    LaterTurn("a new one", [Verdict("yes", new=True)], tries=2, payments_with_a_key=2),
+    LaterTurn("no", [False], tries=1, payments_with_a_key=1),
+    LaterTurn("there is no person to ask", [], tries=1, payments_with_a_key=1),
+]
+
+
+@pytest.mark.parametrize("takes_key", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("case", LATER, ids=lambda case: case.name)
+def test_in_a_later_turn_a_person_is_asked_even_if_there_is_a_key(takes_key, case, saved):
     shop = bank(takes_key, same=("cents",))
-    agent = shop.agent(FIRST, "Not sure.", REWORDED[0], "So.", answers=answers)
+    agent = shop.agent(FIRST, "Not sure.", REWORDED[0], "So.", answers=case.answers)
     first = agent.run("The rent of May.", transcript=saved)
     agent.run("The rent of June.", transcript=saved or first.transcript)
-    assert (len(shop.tries), len(shop.asked)) == (tries, len(answers))
+    assert len(shop.tries) == case.tries
+    assert len(shop.asked) == len(case.answers)
     if takes_key:
-        assert shop.payments == payments
+        assert shop.payments == case.payments_with_a_key
 
 
 def test_a_new_payment_that_succeeded_does_not_settle_the_older_one():
@@ -303,7 +342,7 @@ def test_a_new_payment_that_succeeded_does_not_settle_the_older_one():
     assert may == again != june
 
 
-def test_of_what_the_function_gets_only_a_digest_is_kept(tmp_path):
+def test_the_file_keeps_only_a_digest_of_the_arguments_that_identify_a_call(tmp_path):
     path = tmp_path / "run.jsonl"
     bank(True).agent(FIRST, "So.").run("Pay.", transcript=path)
     assert '"same":"' in path.read_text()
@@ -324,26 +363,38 @@ TWICE = STARTED, Verdict("yes", "p"), STARTED  # a second crash, after a yes
 @pytest.mark.parametrize("options", [{"idempotent": True}, {"takes_key": True}])
 def test_a_started_call_is_repeated_if_that_does_no_harm(options):
     shop = Shop(**options)
-    assert (shop.resumed(STARTED).exit, shop.booked) == ("silence", ["A"])
+    assert shop.resumed(STARTED).exit == "silence"
+    assert shop.booked == ["A"]
     assert shop.keys in ([], ["key-1"])
 
 
-WAITING = {  # the options of the tool, the settings of the agent, what the crash left
-    "it does harm": ({}, {}, [STARTED]),
-    "it was started without a key": ({"takes_key": True}, {}, [Started("p", "pay")]),
-    "a yes covers one try": ({}, {}, TWICE),
-    "a yes covers one try, in approval, too": ({"needs_approval": True}, {}, TWICE),
-    "a limit is not reached": ({}, {"max_actions": 1}, [STARTED]),
-    "nothing has failed": ({}, {"on_tool_error": "fail_fast"}, [STARTED]),
-}
+@dataclass(frozen=True)
+class Waiting:
+    """What a crash left behind, where the call waits for a person."""
+
+    name: str
+    notes: list[Any]
+    options: dict[str, Any] = field(default_factory=dict)  # of the tool
+    settings: dict[str, Any] = field(default_factory=dict)  # of the agent
 
 
-@pytest.mark.parametrize(("options", "settings", "notes"), WAITING.values(), ids=WAITING)
-def test_a_started_call_waits_for_a_person(options, settings, notes):
-    shop = Shop(**options)
-    assert shop.resumed(*notes, **settings).exit == "needs_human"
-    shop.resumed(*notes, answers=[True], **settings)
-    assert (len(shop.asked), shop.booked) == (1, ["A"])
+WAITING = [
+    Waiting("it does harm", [STARTED]),
+    Waiting("it was started without a key", [Started("p", "pay")], options={"takes_key": True}),
+    Waiting("a yes covers one try", [*TWICE]),
+    Waiting("a yes covers one try, in approval, too", [*TWICE], options={"needs_approval": True}),
+    Waiting("a limit is not reached", [STARTED], settings={"max_actions": 1}),
+    Waiting("nothing has failed", [STARTED], settings={"on_tool_error": "fail_fast"}),
+]
+
+
+@pytest.mark.parametrize("case", WAITING, ids=lambda case: case.name)
+def test_after_a_crash_a_started_call_waits_for_a_person(case):
+    shop = Shop(**case.options)
+    assert shop.resumed(*case.notes, **case.settings).exit == "needs_human"
+    shop.resumed(*case.notes, answers=[True], **case.settings)
+    assert len(shop.asked) == 1
+    assert shop.booked == ["A"]
     assert all(shop.keys)
 
 
@@ -369,7 +420,8 @@ def test_a_yes_after_the_crash_keeps_the_edit_from_before_it():
 def test_one_yes_covers_doubt_and_approval():
     shop = Shop(BROKEN, needs_approval=True)
     shop.agent(PAY, PAY, "So.", answers=[True]).run("Pay A.")
-    assert (len(shop.asked), shop.booked) == (2, ["A", "A"])  # one question a call
+    assert len(shop.asked) == 2  # one question a call
+    assert shop.booked == ["A", "A"]
 
 
 def test_doubt_never_turns_a_refusal_into_a_call():
@@ -380,7 +432,9 @@ def test_doubt_never_turns_a_refusal_into_a_call():
 
     shop = Shop()
     [result] = results(shop.resumed(STARTED, answers=[True], policies=[never]))
-    assert (shop.booked, shop.asked, result.refused) == ([], [], "rule")
+    assert shop.booked == []
+    assert shop.asked == []
+    assert result.refused == "rule"
     assert result.content == "error: not run. It was started before and may have happened."
 
 
@@ -389,7 +443,8 @@ def test_a_call_that_is_done_puts_no_other_in_doubt_if_ids_repeat():
     done = STARTED, ToolResult("p", "pay", "paid A")
     shop = Shop()
     outcome = shop.agent("So.").resume(crashed(*done, calls=(WRITTEN, other)))
-    assert (outcome.exit, shop.booked) == ("silence", ["B"])
+    assert outcome.exit == "silence"
+    assert shop.booked == ["B"]
 
 
 def test_a_call_that_never_got_to_its_function_is_not_in_doubt():
@@ -409,7 +464,8 @@ def test_after_a_crash_the_question_shows_the_call_as_a_policy_changed_it():
 
     shop = Shop()
     outcome = shop.resumed(replace(STARTED, arguments={"order": "B"}), policies=[pays_b])
-    assert (shop.booked, outcome.exit) == ([], "needs_human")
+    assert shop.booked == []
+    assert outcome.exit == "needs_human"
     assert outcome.answer.startswith('Run pay(order="B")? It was tried before')
 
 
@@ -428,7 +484,8 @@ def test_a_started_call_that_does_not_validate_any_more_stays_in_doubt():
     shop = Shop(declared=pay_known)
     outcome = shop.resumed(STARTED)
     [result] = results(outcome)
-    assert (result.refused, result.in_doubt) == ("invalid", True)
+    assert result.refused == "invalid"
+    assert result.in_doubt
     known.append("A")
     later = shop.agent(PAY, "So.").run("Try again.", transcript=outcome.transcript)
     assert shop.booked == []
@@ -446,8 +503,10 @@ def test_a_new_request_after_a_crash_tells_the_model_which_call_may_have_happene
     left = crashed(STARTED, calls=(WRITTEN, call("look")))
     outcome = shop.agent("It may.").run("Did it work?", transcript=left)
     in_doubt, not_run = results(outcome)
-    assert (in_doubt.content, in_doubt.refused) == (STOPPED_IN_IT, "")
-    assert (not_run.refused, shop.booked) == ("stopped", [])
+    assert in_doubt.content == STOPPED_IN_IT
+    assert in_doubt.refused == ""
+    assert not_run.refused == "stopped"
+    assert shop.booked == []
     assert isinstance(outcome.transcript[-3], User)
 
 
@@ -455,6 +514,8 @@ def test_a_call_in_doubt_stays_in_doubt_when_a_person_quits():
     agent = Shop().agent("I paid already.", answers=[Verdict("quit")])
     stopped = agent.resume(crashed(STARTED))
     outcome = agent.run("Go on.", transcript=stopped.transcript)
-    assert (stopped.exit, outcome.answer) == ("declined", "I paid already.")
+    assert stopped.exit == "declined"
+    assert outcome.answer == "I paid already."
     [result] = results(outcome)
-    assert (result.content, result.in_doubt) == (STOPPED_IN_IT, True)
+    assert result.content == STOPPED_IN_IT
+    assert result.in_doubt

@@ -1,16 +1,19 @@
-"""The gate: no guarded call runs without a thought that covers it. The rule of
-`think_agent/policies/gate.py` as a table. Arbitrary scripts attack it, and the definition in
-`tests/support/naive.py` judges them.
+"""The gate: no guarded call runs without a thought that covers it (`policies/gate.py`, `cover.py`).
+
+In the tables `pay` is guarded and `look` is not. Each text is one reply, and its words are the
+calls in it: "think pay" thinks and pays in one reply. At the end, random scripts attack the gate,
+and the definition in `tests/support/oracle/facts.py` judges them.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import naive
 from tests.support.agents import results
+from tests.support.oracle.facts import thought_behind
 from think_agent.loop import CallModel, CallTool, Done, Refuse, plan
 from think_agent.messages import Assistant, Force, Started, ToolCall, ToolResult, User
 from think_agent.policies.gate import gate
@@ -53,7 +56,7 @@ def played(*replies: str) -> list[User | Assistant | ToolResult]:
             if isinstance(step, Done):  # the reply was cut, so this result means nothing
                 transcript.append(ToolResult(call.id, call.name, "ok"))
                 continue
-            may_run = call.name not in GUARDED or naive.behind(transcript, call, GUARDED)
+            may_run = call.name not in GUARDED or thought_behind(transcript, call, GUARDED)
             assert isinstance(step, CallTool if may_run else Refuse)
             assert step.call == call
             code = "" if may_run else step.code
@@ -65,46 +68,67 @@ def ran(transcript) -> str:
     return " ".join(r.name for r in results(transcript) if not r.refused and r.name != "think")
 
 
-TABLE = {  # replies: which of their calls ran
-    "no thought": (["pay"], ""),
-    "a thought in the reply": (["think pay"], "pay"),
-    "a thought in the reply before": (["think", "pay"], "pay"),
-    "a thought two replies before": (["think", "think", "pay"], "pay"),
-    "after the call": (["pay think"], ""),
-    "one for two": (["think pay pay"], "pay pay"),
-    "one for two, in the reply after": (["think", "pay pay"], "pay pay"),
-    "one for two in two replies": (["think", "pay", "pay"], "pay"),
-    "a thought each": (["think pay", "think pay"], "pay pay"),
-    "decided before the look was read": (["think", "look pay"], "look"),
-    "in one reply": (["think look pay"], "look"),
-    "the thought between does not help": (["look think pay"], "look"),
-    "the look in a reply of its own": (["think", "look", "pay"], "look"),
-    "the look before the thought": (["look", "think", "pay"], "look pay"),
-    "the look after the payment": (["think pay look"], "pay look"),
-    "and then a payment": (["think pay look pay"], "pay look"),
-    "blank": (["blank pay"], ""),
-    "blank after a thought": (["think blank pay"], "pay"),
-    "blank in the reply before": (["think", "blank", "pay"], "pay"),
-    "blank covers no second payment": (["think", "pay", "blank", "pay"], "pay"),
-    "carried": (["pay!"], "pay"),
-    "carried, blank": (["pay_"], ""),
-    "carried covers that call only": (["pay! pay"], "pay"),
-    "not the next reply either": (["pay!", "pay"], "pay"),
-    "carried beside a look": (["look pay!"], "look pay"),
-    "carried, and a thought before both": (["think", "pay! pay"], "pay pay"),
-    "carried, a thought, a payment": (["pay! think pay"], "pay pay"),
-    "carried by an unguarded call": (["look", "pay"], "look"),
-    "a thought in a malformed reply": (["(think)", "pay"], ""),
-    "a thought in a reply that was cut": (["…think", "pay"], ""),
-    "a refused call did not run": (["pay", "think", "pay"], "pay"),
-    "refused and thought in one reply": (["pay think pay"], "pay"),
-    "refused beside a look, then thought": (["think", "look pay", "think", "pay"], "look pay"),
+class Case(NamedTuple):
+    """The replies of the model (see `call_named`), and the calls that run."""
+
+    says: list[str]
+    runs: str
+
+
+TABLE = {
+    # rule 1: a thought covers the calls after it, until the model has read the result of one
+    "no thought": Case(says=["pay"], runs=""),
+    "a thought in the reply": Case(says=["think pay"], runs="pay"),
+    "a thought in the reply before": Case(says=["think", "pay"], runs="pay"),
+    "a thought two replies before": Case(says=["think", "think", "pay"], runs="pay"),
+    "after the call": Case(says=["pay think"], runs=""),
+    "one for two": Case(says=["think pay pay"], runs="pay pay"),
+    "one for two, in the reply after": Case(says=["think", "pay pay"], runs="pay pay"),
+    "one for two in two replies": Case(says=["think", "pay", "pay"], runs="pay"),
+    "a thought each": Case(says=["think pay", "think pay"], runs="pay pay"),
+    # rule 3: an unguarded call before it in the same reply
+    "decided before the look was read": Case(says=["think", "look pay"], runs="look"),
+    "in one reply": Case(says=["think look pay"], runs="look"),
+    "the thought between does not help": Case(says=["look think pay"], runs="look"),
+    "the look in a reply of its own": Case(says=["think", "look", "pay"], runs="look"),
+    "the look before the thought": Case(says=["look", "think", "pay"], runs="look pay"),
+    "a thought beside the look counts in the next reply": Case(
+        says=["look think", "pay"], runs="look pay"
+    ),
+    "a thought beside a payment counts in the next reply": Case(
+        says=["think", "pay think", "pay"], runs="pay pay"
+    ),
+    "the look after the payment": Case(says=["think pay look"], runs="pay look"),
+    "and then a payment": Case(says=["think pay look pay"], runs="pay look"),
+    # a blank thought is no thought
+    "blank": Case(says=["blank pay"], runs=""),
+    "blank after a thought": Case(says=["think blank pay"], runs="pay"),
+    "blank in the reply before": Case(says=["think", "blank", "pay"], runs="pay"),
+    "blank covers no second payment": Case(says=["think", "pay", "blank", "pay"], runs="pay"),
+    # a thought that a call carries covers that call and no other
+    "carried": Case(says=["pay!"], runs="pay"),
+    "carried, blank": Case(says=["pay_"], runs=""),
+    "carried covers that call only": Case(says=["pay! pay"], runs="pay"),
+    "not the next reply either": Case(says=["pay!", "pay"], runs="pay"),
+    "carried beside a look": Case(says=["look pay!"], runs="look pay"),
+    "carried, and a thought before both": Case(says=["think", "pay! pay"], runs="pay pay"),
+    "carried, a thought, a payment": Case(says=["pay! think pay"], runs="pay pay"),
+    "a look and no thought": Case(says=["look", "pay"], runs="look"),
+    # a thought in a reply that could not be read, or was cut
+    "a thought in a malformed reply": Case(says=["(think)", "pay"], runs=""),
+    "a thought in a reply that was cut": Case(says=["…think", "pay"], runs=""),
+    # a refused call did not run, so its thought still counts
+    "a refused call did not run": Case(says=["pay", "think", "pay"], runs="pay"),
+    "refused and thought in one reply": Case(says=["pay think pay"], runs="pay"),
+    "refused beside a look, then thought": Case(
+        says=["think", "look pay", "think", "pay"], runs="look pay"
+    ),
 }
 
 
-@pytest.mark.parametrize(("replies", "right"), TABLE.values(), ids=TABLE)
-def test_only_calls_behind_a_thought_run(replies, right):
-    assert ran(played(*replies)) == right
+@pytest.mark.parametrize("case", TABLE.values(), ids=TABLE)
+def test_a_guarded_call_runs_only_behind_a_thought(case):
+    assert ran(played(*case.says)) == case.runs
 
 
 def test_a_thought_whose_result_is_an_error_covers_nothing():
@@ -114,7 +138,7 @@ def test_a_thought_whose_result_is_an_error_covers_nothing():
     assert isinstance(plan(transcript, POLICIES), Refuse)
 
 
-def test_an_unguarded_call_counts_even_if_it_was_refused():
+def test_an_unguarded_call_before_it_in_the_reply_counts_even_if_it_was_refused():
     transcript = played("think", "look pay")[:-1]
     for code in ("", "limit", "person", "failed"):
         transcript[-1] = replace(transcript[-1], is_error=True, refused=code)
@@ -134,23 +158,41 @@ def test_a_new_turn_needs_a_new_thought():
     assert isinstance(plan([*played("think"), User("And?"), reply_with("pay")], POLICIES), Refuse)
 
 
-NEXT = {  # replies: the next step
-    "covered": (["think pay"], FREE),
-    "refused": (["pay"], FORCED),
-    "refused after a thought": (["think look pay"], FORCED),
-    "refused, and then just thought": (["pay think"], FREE),
-    "refused, and a blank thought": (["pay blank"], FORCED),
-    "it looked instead": (["pay", "look"], FREE),
-    "it thought": (["pay", "think"], FREE),
-    "it thought nothing": (["pay", "blank"], FREE),
-    "again": (["pay", "pay"], FORCED),
-    "three times, with patience": (["pay", "pay think", "pay", "look", "pay"], FORCED),
+class Next(NamedTuple):
+    """The replies of the model, and whether the next one is forced to think."""
+
+    says: list[str]
+    is_forced: bool
+
+
+NEXT = {
+    "covered": Next(says=["think pay"], is_forced=False),
+    "refused": Next(says=["pay"], is_forced=True),
+    "refused after a thought": Next(says=["think look pay"], is_forced=True),
+    "refused, and then just thought": Next(says=["pay think"], is_forced=False),
+    "refused, and a blank thought": Next(says=["pay blank"], is_forced=True),
+    "it looked instead": Next(says=["pay", "look"], is_forced=False),
+    "it thought": Next(says=["pay", "think"], is_forced=False),
+    "it thought nothing": Next(says=["pay", "blank"], is_forced=False),
+    "again": Next(says=["pay", "pay"], is_forced=True),
+    "three times, with patience": Next(
+        says=["pay", "pay think", "pay", "look", "pay"], is_forced=True
+    ),
 }
 
 
-@pytest.mark.parametrize(("replies", "right"), NEXT.values(), ids=NEXT)
-def test_a_thought_is_forced_after_a_refusal(replies, right):
-    assert plan(played(*replies), POLICIES) == right
+@pytest.mark.parametrize("case", NEXT.values(), ids=NEXT)
+def test_after_a_refusal_the_next_model_call_forces_a_thought(case):
+    expected = FORCED if case.is_forced else FREE
+    assert plan(played(*case.says), POLICIES) == expected
+
+
+def test_without_a_think_tool_no_thought_is_forced_and_the_refusal_names_the_parameter():
+    policy = gate(GUARDED, can_think=False)
+    refused = plan([User("Refund ORD-001"), reply_with("pay")], [policy])
+    assert isinstance(refused, Refuse)
+    assert "'thought'" in refused.reason
+    assert plan(played("pay"), [policy]) == FREE
 
 
 def test_after_three_refused_replies_in_a_row_the_run_gives_up():
@@ -174,5 +216,5 @@ scripts = st.lists(
 
 @settings(max_examples=250)
 @given(scripts)
-def test_exactly_the_covered_calls_run(script):
+def test_in_any_script_exactly_the_covered_calls_run(script):
     played(*script)  # it judges each call by the definition

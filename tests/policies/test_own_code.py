@@ -588,7 +588,7 @@ def test_a_function_of_a_script_may_return_what_an_entry_of_its_list_may_be():
 
 def test_a_script_that_returns_something_else_is_named():
     made = Agent(ScriptedModel(lambda request: 5), [look], force="never")
-    with pytest.raises(TypeError, match="5 is no reply: use a text"):
+    with pytest.raises(TypeError, match="5 isn't a reply: use a text"):
         made.run("Look.")
 
 

@@ -1,6 +1,7 @@
-"""Limits for one run: the smaller of the agent's and the caller's counts."""
+"""A run may be given limits of its own: the smaller of these and the agent's counts."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
@@ -24,25 +25,37 @@ def agent(**settings):
     return Agent(ScriptedModel(reply), [look], force="never", **settings)
 
 
-@pytest.mark.parametrize(
-    ("own", "given", "calls"),
-    [(30, 4, 4), (4, 30, 4), (5, None, 5)],
-    ids=["caller", "agent", "none"],
-)
-def test_the_smaller_one_counts(own, given, calls, saved):
-    outcome = agent(max_model_calls=own).run("Look.", transcript=saved, max_model_calls=given)
-    assert outcome.model_calls == calls
+@dataclass(frozen=True)
+class Case:
+    name: str
+    of_agent: int
+    of_run: int | None
+    model_calls: int
+
+
+CASES = [
+    Case("the run's is smaller", of_agent=30, of_run=4, model_calls=4),
+    Case("the agent's is smaller", of_agent=4, of_run=30, model_calls=4),
+    Case("the run has none", of_agent=5, of_run=None, model_calls=5),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_smaller_limit_counts(case, saved):
+    limited = agent(max_model_calls=case.of_agent)
+    outcome = limited.run("Look.", transcript=saved, max_model_calls=case.of_run)
+    assert outcome.model_calls == case.model_calls
     assert outcome.exit == "limit"
 
 
-def test_every_way_of_running_takes_them():
+def test_every_way_of_running_takes_limits():
     made = agent()
     assert made.run("Look.", max_actions=2).exit == "limit"
     assert asyncio.run(made.arun("Look.", max_actions=2)).exit == "limit"
     assert list(made.stream("Look.", max_actions=2))[-1].exit == "limit"
 
 
-def test_they_are_recorded_and_hold_after_a_resume(saved):
+def test_the_limits_of_a_run_are_recorded_and_hold_after_a_resume(saved):
     stops = iter([False, False, True])
 
     def reply(request):
@@ -58,7 +71,7 @@ def test_they_are_recorded_and_hold_after_a_resume(saved):
     assert outcome.model_calls == 4
 
 
-def test_a_resume_may_have_smaller_ones(saved):
+def test_a_resume_may_have_smaller_limits(saved):
     outcome = agent(max_model_calls=3).run("Look.", transcript=saved)
     later = agent().run("Again.", transcript=saved or outcome.transcript, max_model_calls=9)
     assert later.model_calls == 9
@@ -75,21 +88,23 @@ def test_a_resume_may_have_smaller_ones(saved):
         ({"max_cost": 1}, ValueError, "no price for the model"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_recorded(given, error, says, tmp_path):
+def test_a_limit_that_cannot_work_is_refused_before_anything_is_recorded(
+    given, error, says, tmp_path
+):
     path = tmp_path / "run.jsonl"
     with pytest.raises(error, match=says):
         agent().run("Look.", transcript=path, **given)
     assert not path.exists()
 
 
-def test_a_watcher_sees_which_model_call_it_is():
+def test_progress_events_say_which_model_call_it_is():
     events = []
     agent(name="desk").run("Look.", on_event=events.append, max_model_calls=3)
     found = [event for event in events if isinstance(event, Progress)]
     assert found == [Progress(1, 3, "desk"), Progress(2, 3, "desk"), Progress(3, 3, "desk")]
 
 
-def test_the_name_is_in_the_header():
+def test_the_name_of_an_agent_is_in_the_header():
     assert agent(name="refund desk").made_of()["name"] == "refund desk"
     assert "name" not in agent().made_of()
     assert isinstance(Turn.of([]), Turn)

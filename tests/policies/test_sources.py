@@ -1,4 +1,7 @@
-"""An answer with sources: a claim names the results on which it stands, and wrong ones are told."""
+"""With `Source` in its type, an answer names the results it is based on.
+
+This is rule 5 of `policies/answer.py`. A source that is wrong is told to the model once.
+"""
 
 import html
 import json
@@ -90,14 +93,16 @@ def test_every_wrong_source_is_found_and_no_right_one():
         assert outcome.data == [Claim(text="There is tea.", sources=[Source("1")])]
     for right in RIGHT:
         outcome = second_turn(answer(right))
-        assert (outcome.exit, kit_said(outcome)) == ("signal", []), right
+        assert outcome.exit == "signal", right
+        assert kit_said(outcome) == [], right
         assert outcome.data[0].sources == [str(right).strip("[] ")]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_wrong_source_is_told_once_however_the_run_is_driven(way):
     stubborn = second_turn(answer("2"), answer("9"), way=way)
-    assert (stubborn.exit, stubborn.data) == ("invalid_answer", None)
+    assert stubborn.exit == "invalid_answer"
+    assert stubborn.data is None
     whole = second_turn(answer("2"), answer("6"), way=way)
     replies = [*FIRST, *SECOND, answer("2"), answer("6")]
     began = [place for place, m in enumerate(whole.transcript) if m == whole.turn.request]
@@ -168,7 +173,8 @@ def test_every_dialect_sees_the_numbers(dialect):
 
     model = in_dialect(ScriptedModel(inner), dialect)
     outcome = Agent(model, [look], answer=list[Claim], force="never").run("Tea?")
-    assert (outcome.exit, len(kit_said(outcome))) == ("signal", 1)
+    assert outcome.exit == "signal"
+    assert len(kit_said(outcome)) == 1
     assert outcome.data[0].sources == ["1"]
     assert "[1] 3 of tea" in heard[1]
 

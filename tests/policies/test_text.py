@@ -1,4 +1,4 @@
-"""Text is not a call: what was found in the text of a reply runs only if its tool is read-only."""
+"""A call in the text of a reply runs only if its tool is `read_only` (`policies/text.py`)."""
 
 from dataclasses import replace
 
@@ -14,6 +14,8 @@ LOOK = replace(call("look", order="A"), recovered=True)
 
 
 class Desk:
+    """A desk with a tool that pays and one that looks, and a log of what ran and was asked."""
+
     def __init__(self) -> None:
         self.ran: list[str] = []
         self.asked: list[str] = []
@@ -42,24 +44,26 @@ class Desk:
         return agent(*replies, tools=self.tools, **settings).run("Please pay.")
 
 
-def test_a_look_runs_and_a_payment_is_refused_with_what_to_do():
+def test_from_text_a_read_only_tool_runs_and_another_is_refused_with_what_to_do():
     desk = Desk()
     outcome = desk.run((think("It is due."), LOOK), (think("It is."), PAY), "Open.")
     assert desk.ran == ["look"]
     [refused] = results(outcome, "pay")
-    assert (refused.refused, "Call the tool instead" in refused.content) == ("text", True)
+    assert refused.refused == "text"
+    assert "Call the tool instead" in refused.content
 
 
-def test_the_gate_judges_first():
+def test_a_call_in_text_without_a_thought_is_refused_by_the_gate_first():
     [refused] = results(Desk().run(PAY, "Open."), "pay")
     assert refused.refused == "gate"
 
 
-@pytest.mark.parametrize(("person", "ran"), [(True, ["pay"]), (False, [])])
-def test_a_person_is_asked_once_if_there_is_one(person, ran):
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_if_a_person_can_be_asked_that_person_decides_about_a_call_in_text(says_yes):
     desk = Desk()
-    desk.run((think("It is due."), PAY), "So.", person=person)
-    assert (desk.ran, len(desk.asked)) == (ran, 1)
+    desk.run((think("It is due."), PAY), "So.", person=says_yes)
+    assert desk.ran == (["pay"] if says_yes else [])
+    assert len(desk.asked) == 1
     assert "The model wrote this call as text." in desk.asked[0]
 
 
@@ -67,19 +71,23 @@ def test_one_yes_covers_text_and_approval():
     desk = Desk()
     desk.tools[0] = replace(desk.tools[0], needs_approval=True)
     desk.run((think("It is due."), PAY), "So.", person=True)
-    assert (desk.ran, len(desk.asked)) == (["pay"], 1)
+    assert desk.ran == ["pay"]
+    assert len(desk.asked) == 1
 
 
 def test_a_thought_in_text_counts_and_may_signal():
     leaves = replace(think("All is paid.", should_continue=False), recovered=True)
     outcome = Desk().run(leaves, "Paid.")
-    assert (outcome.exit, outcome.thoughts) == ("signal", ("All is paid.",))
+    assert outcome.exit == "signal"
+    assert outcome.thoughts == ("All is paid.",)
 
 
 def test_three_refusals_in_a_row_end_the_run_and_name_json():
     desk = Desk()
     outcome = desk.run(*[(think("It is due."), PAY)] * 5)
-    assert (outcome.exit, outcome.model_calls, desk.ran) == ("gave_up", 3, [])
+    assert outcome.exit == "gave_up"
+    assert outcome.model_calls == 3
+    assert desk.ran == []
     assert 'in_dialect(model, "json")' in outcome.answer
 
 

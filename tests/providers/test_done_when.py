@@ -8,7 +8,7 @@ order, it does that too. The other script ignores the question.
 from dataclasses import replace
 
 from demos.refund.checks import checks
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.session import speak
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import boaster
@@ -30,16 +30,18 @@ def insists(request):
     return boaster(replace(request, messages=[customer, *since]))
 
 
-ENDS = {boaster: ("signal", {"ORD-001", "ORD-003"}), insists: ("unmet", {"ORD-001"})}
+DECIDED = {boaster: {"ORD-001", "ORD-003"}, insists: {"ORD-001"}}
+EXITS = {boaster: "signal", insists: "unmet"}
 
 
-@combined(provider=SPEAKS, dialect=DIALECTS, way=WAYS, script=ENDS)
+@combined(provider=SPEAKS, dialect=DIALECTS, way=WAYS, script=DECIDED)
 def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script):
     shop = Shop()
-    with serve(SPEAKS[provider][0](), speaking(script, dialect)) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(script, dialect)) as server:
         model = speak(model_of(provider, server), dialect)
         outcome = way(desk(model, shop, done_when=checks(shop)), TWO)
-    assert (outcome.exit, shop.decided()) == ENDS[script]
+    assert outcome.exit == EXITS[script]
+    assert shop.list_decided() == DECIDED[script]
     assert outcome.checks[0].missing == MISSING
     assert (outcome.checks[-1].missing is None) == (outcome.exit == "signal")
     asked = [message.kind for message in of_kind(outcome.transcript, User)]

@@ -374,7 +374,8 @@ def test_the_message_of_an_error_answer(answer, message):
 )
 def test_the_type_and_the_code_of_an_error_answer(answer, kind, code):
     complaint = read_complaint(answer)
-    assert (complaint.kind, complaint.code) == (kind, code)
+    assert complaint.kind == kind
+    assert complaint.code == code
 
 
 @pytest.mark.parametrize("body", [{"detail": "Not Found"}, {"errors": ["No."]}, {"msg": "No."}])

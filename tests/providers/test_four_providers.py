@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import reply
 from demos.refund.session import speak
 from demos.refund.shop import Shop
@@ -105,11 +105,9 @@ def test_four_ways_to_ask_give_one_reply(provider, what):
         streams = [sum(str(body.get("stream")) == "True" for body in server.requests)]
     # Gemini says it by another path, and Ollama is always asked for a stream.
     assert streams == [{"gemini": 0, "ollama": 4}.get(provider, 2)]
-    assert (reply.text, reply.thinking, reply.stop_reason) == (
-        said.text,
-        said.thinking,
-        said.stop_reason,
-    )
+    assert reply.text == said.text
+    assert reply.thinking == said.thinking
+    assert reply.stop_reason == said.stop_reason
     usage = replace(said.usage, cached_tokens=0, reasoning_tokens=0)
     assert reply.usage == (usage if provider == "ollama" else said.usage)
     assert [(c.name, c.arguments) for c in reply.tool_calls] == [
@@ -176,7 +174,8 @@ def test_a_conversation_is_the_same_in_all_ways(variant):
     assert forced.enforced == enforced.get(variant, "tool_choice")
     calls = 1 if variant == "ollama" else 3  # under a form there is one thought and nothing else
     assert len({call.id for call in forced.tool_calls}) == calls
-    assert (answer.text, answer.thinking) == (" ".join(["0.", "1.", "2."][:calls]), "Done.")
+    assert answer.text == " ".join(["0.", "1.", "2."][:calls])
+    assert answer.thinking == "Done."
 
 
 @combined(provider=SPEAKS, way=ASK, choice=[Force("think"), "required"])
@@ -294,7 +293,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     """This model thinks by itself. If it does so although the server ignored the choice, the choice
     counts as carried out: nobody can tell the difference.
     """
-    with serve(SPEAKS[provider][0](), speaking(reply, dialect), mode) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(reply, dialect), mode) as server:
         shop = Shop()
         outcome = desk(speak(model_of(provider, server), dialect), shop, force).run(FOUR)
         bodies = server.requests
@@ -328,7 +327,7 @@ def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, fo
     assert {action.how for action in outcome.actions} == hows
 
 
-GATED = "8 behind none, 4 gated"  # only the refunds are guarded
+GATED = "8 without a thought, 4 gated"  # only the refunds are guarded
 
 
 @pytest.mark.parametrize(
@@ -350,7 +349,7 @@ GATED = "8 behind none, 4 gated"  # only the refunds are guarded
 def test_a_model_that_thinks_only_when_made_to(provider, dialect, mode, behind_what, ignored):
     """What made it think is what the report says."""
     script = deaf if mode == "ignore" else reluctant
-    with serve(SPEAKS[provider][0](), speaking(script, dialect), mode) as server:
+    with serve(SPEAKS[provider][0](), speak_dialect(script, dialect), mode) as server:
         shop = Shop()
         model = speak(model_of(provider, server), dialect)
         outcome = desk(model, shop, "always", max_model_calls=60).run(FOUR)

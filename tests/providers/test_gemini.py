@@ -67,7 +67,8 @@ def test_one_request_is_one_reply(way):
         server.canned = [answer(way, body)]
         reply = ASK[way](model, HELLO)
         assert len(server.requests) == 1
-    assert (reply.text, reply.stop_reason) == ("Half a", "max_tokens")
+    assert reply.text == "Half a"
+    assert reply.stop_reason == "max_tokens"
 
 
 @every_way
@@ -85,7 +86,8 @@ def test_a_stream_says_what_a_plain_answer_says(way):
         unread = ASK[way](model, asked)
         called = ASK[way](model, asked)
     assert "print(add(1" in unread.mistake
-    assert (called.usage.input_tokens, called.usage.output_tokens) == (12, 2)
+    assert called.usage.input_tokens == 12
+    assert called.usage.output_tokens == 2
     assert called.tool_calls[0].arguments == '{"a_b": NaN}'
 
 
@@ -105,7 +107,8 @@ def test_error_answers(way):
         for reply, kind, retryable in ANSWERS:
             server.canned = [reply]
             problem = failure(model, way)
-            assert (type(problem), problem.retryable) == (kind, retryable)
+            assert type(problem) is kind
+            assert problem.retryable == retryable
             assert problem.status == reply.status
 
 

@@ -32,6 +32,7 @@ from tests.support.providers import (
     at_once,
     every_provider,
     every_way,
+    failure,
     model_of,
     talking,
 )
@@ -55,6 +56,7 @@ from think_agent.providers.address import (
     mask_address,
     ollama_address,
 )
+from think_agent.providers.provider import Provider
 
 LONG = Assistant("All is well, and it will be well for a long time to come. " * 3)
 
@@ -111,7 +113,9 @@ def test_a_reply_under_way_is_cut_at_the_deadline(slow):
     def check(provider: str, way: str) -> None:
         with serving(provider, slow) as (_, model):
             reply = ASK[way](model, replace(HELLO, deadline=time.monotonic() + 3))
-        assert (reply.stop_reason, reply.cause, reply.native) == ("incomplete", "deadline", None)
+        assert reply.stop_reason == "incomplete"
+        assert reply.cause == "deadline"
+        assert reply.native is None
         assert LONG.text.startswith(reply.text)
         is_stream = "stream" in way or provider == "ollama"
         assert bool(reply.text) == is_stream
@@ -164,7 +168,8 @@ def test_no_redirect_takes_a_conversation_elsewhere(provider, way):
             server.canned = [Reply(status, "", headers={"location": url})]
             with pytest.raises(BadResponse, match=r"it redirects.* check base_url"):
                 ASK[way](model, HELLO)
-        assert (len(server.headers), other.headers) == (len(moved), [])
+        assert len(server.headers) == len(moved)
+        assert other.headers == []
 
 
 @every_provider
@@ -311,7 +316,8 @@ def test_a_limit_holds_although_the_server_counts_no_tokens(provider, way):
     with serve(SPEAKS[provider][0](), lambda _: look) as server:
         agent = Agent(model_of(provider, server), [seven], max_tokens=900, force="never")
         outcome = way(agent, "Hello")
-    assert (outcome.exit, outcome.usage.estimated) == ("budget", True)
+    assert outcome.exit == "budget"
+    assert outcome.usage.estimated is True
     assert outcome.model_calls < 9
     used = sum(len(json.dumps(body)) for body in server.requests) / 4
     assert outcome.usage.input_tokens == pytest.approx(used, rel=0.1)
@@ -359,6 +365,67 @@ def test_no_error_holds_a_key_that_the_server_quotes(provider, way, secret):
         ASK[way](model, HELLO)
     assert f"no server at {server.url};" in str(caught.value)
     assert caught.value.retryable
+
+
+# What chose the address.
+
+WRONG = {  # answers of a server of another kind, and what the error says
+    "a page": (Reply(chunks=[b"<html>"], content_type="text/html"), "check that {name} points"),
+    "a text": (Reply(chunks=[b"Hello."], content_type="text/plain"), "check that {name} points"),
+    "no such path": (Reply(404, {"error": "no route"}), "check {name} ("),
+    "a redirect": (Reply(302, {}), "check {name}"),
+}
+
+
+def model_by_variable(provider: str, url: str, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """A model whose address is in the variable of its provider."""
+    _, spec, usual = SPEAKS[provider]
+    variable = bare(connect(spec, **usual, base_url=url)).url_variable
+    monkeypatch.setenv(variable, url)
+    model = bare(connect(spec, **usual))
+    model.retries = 0
+    return model
+
+
+@every_provider
+@pytest.mark.parametrize("answer", WRONG)
+def test_an_error_of_a_wrong_server_names_the_variable_of_its_address(
+    provider, answer, monkeypatch
+):
+    reply, says = WRONG[answer]
+    with serve(SPEAKS[provider][0](), lambda _: LONG) as server:
+        model = model_by_variable(provider, server.url, monkeypatch)
+        server.canned = [reply]
+        assert says.format(name=model.url_variable) in str(failure(model))
+
+
+@every_provider
+def test_an_error_of_a_server_that_is_gone_names_the_variable_of_its_address(provider, monkeypatch):
+    model = model_by_variable(provider, "http://127.0.0.1:9", monkeypatch)
+    assert f"no server at http://127.0.0.1:9 ({model.url_variable});" in str(failure(model))
+
+
+@every_provider
+def test_an_address_that_was_given_is_not_blamed_on_the_variable(provider, monkeypatch):
+    url = "http://127.0.0.1:9"
+    variable = model_by_variable(provider, url, monkeypatch).url_variable
+    _, spec, usual = SPEAKS[provider]
+    model = bare(connect(spec, **usual, base_url=url))
+    model.retries = 0
+    assert variable not in str(failure(model))
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"])
+def test_a_variable_that_holds_no_address_is_named(variable, monkeypatch):
+    monkeypatch.setenv(variable, "http://")
+    with pytest.raises(ConnectionFailed, match=f"the address isn't a URL; check {variable}"):
+        connect(variable.partition("_")[0].lower(), api_key=KEY)
+
+
+def test_a_port_that_is_no_number_is_blamed_on_its_variable(monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", "host:port")
+    with pytest.raises(ValueError, match="check OLLAMA_HOST"):
+        connect("ollama")
 
 
 NOT_SHOWN = "(an address that cannot be shown)"

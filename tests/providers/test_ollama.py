@@ -114,9 +114,11 @@ def test_a_forced_thought_can_only_say_that_all_is_done_after_an_action(then, ke
     forced = replace(WITH_TOOLS, messages=[User("Where is ORD-1?"), *then])
     form = form_of(replace(forced, tool_choice=Force("think")))
     assert form is not None
-    assert (list(form["properties"]), form["required"]) == (keys, keys)
+    assert list(form["properties"]) == keys
+    assert form["required"] == keys
     thought = form["properties"]["thought"]
-    assert (thought["minLength"], thought["maxLength"]) == (1, 400)
+    assert thought["minLength"] == 1
+    assert thought["maxLength"] == 400
     assert form["additionalProperties"] is False
 
 
@@ -186,7 +188,9 @@ def test_a_form_changes_nothing_else_of_a_run(way, options, settings, think):
         outcome = way(desk(model, Shop(), **settings), "Please refund ORD-001")
         bodies = server.requests
     first, *_, last = outcome.turn.replies
-    assert (outcome.exit, first.enforced, last.enforced) == ("signal", "schema", "schema")
+    assert outcome.exit == "signal"
+    assert first.enforced == "schema"
+    assert last.enforced == "schema"
     assert [call.name for call in first.tool_calls] == ["think"]
     assert first.thinking == "Hm."  # and it goes back with the thought
     assert bodies[1]["messages"][2]["thinking"] == "Hm."
@@ -634,7 +638,8 @@ def test_error_answers(status, body, kind, retryable, says, way, server):
     model = model_at(server)
     model.retries = 0
     error = failure(model, way)
-    assert (type(error), error.retryable) == (kind, retryable)
+    assert type(error) is kind
+    assert error.retryable == retryable
     assert error.status == status
     assert says in str(error)
 
@@ -644,7 +649,8 @@ def test_a_reply_that_is_not_done_is_unfinished(way, server):
     """As 0.33 ended one when the model repeated itself: HTTP 200, `"done": false`."""
     server.canned = [lines({"message": {"content": "two two"}, "done": False})]
     reply = ASK[way](model_at(server), WITH_TOOLS)
-    assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
+    assert reply.text == "two two"
+    assert reply.stop_reason == "incomplete"
     assert "repeated itself" in reply.cause
 
 
@@ -669,12 +675,14 @@ def test_the_model_is_told_of_a_call_that_the_server_cannot_read(way, words, ser
     for answer in answers:
         server.canned = [answer]
         reply = ASK[way](model_at(server), WITH_TOOLS)
-        assert (reply.stop_reason, reply.tool_calls) == ("malformed", ())
+        assert reply.stop_reason == "malformed"
+        assert reply.tool_calls == ()
         assert words in reply.mistake
         assert "think, order" in reply.mistake
     server.canned = [failed]
     reply = ASK[way](model_at(server), HELLO)  # without tools there is no call to read
-    assert (reply.text, reply.stop_reason) == ("", "end_turn")
+    assert reply.text == ""
+    assert reply.stop_reason == "end_turn"
     assert words in reply.notice
 
 

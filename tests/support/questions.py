@@ -1,4 +1,4 @@
-"""Payments that wait for a person, at random: the state machine of `policies/test_answers.py`.
+"""Payments that wait for a person, at random: the state machine of `test_asking_at_random.py`.
 
 The person answers late, twice, with an old card, or while another process holds the run. Meanwhile
 the code, its policies and its settings change, and processes die. The books say what was paid; each

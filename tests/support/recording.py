@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from demos.refund import offline
-from demos.refund.dialects import speaking
+from demos.refund.dialects import speak_dialect
 from demos.refund.offline import MANAGER_PRESENT
 from demos.refund.shop import INSTRUCTIONS, Shop
 from tests.servers import serve
@@ -96,7 +96,7 @@ def talked(protocol: str, dialect: str, way: str) -> list[str]:
     with serve(SPEAKS[protocol][0](), offline.reply) as server:
         model = spoken(model_of(protocol, server, MODELS.get(protocol, "")), dialect)
         for said, script, force in TALK:
-            server.brain = speaking(script, dialect)
+            server.brain = speak_dialect(script, dialect)
             settings = {"instructions": POLICY, "approve": changed_by_ada}
             agent = Agent(model, shop.tools(), force=force, **settings)
             outcome = WAYS[way](agent, said, transcript)

@@ -71,7 +71,8 @@ def test_results_and_the_text_after_them_are_one_user_message():
     assert [message["role"] for message in wire] == ["user", "assistant", "user"]
     first, second, text = wire[2]["content"]
     assert first == {"type": "tool_result", "tool_use_id": "a", "content": "rain"}
-    assert (second["tool_use_id"], second["is_error"]) == ("b", True)
+    assert second["tool_use_id"] == "b"
+    assert second["is_error"] is True
     assert second["content"].strip()  # the API refuses an error without content
     assert text == {"type": "text", "text": "So?"}
 
@@ -103,7 +104,8 @@ def test_a_fold_does_not_change_the_events():
     ]
     for _ in range(2):
         reply, _ = folded("anthropic", *events)
-        assert (reply.text, reply.stop_reason) == ("Hi", "max_tokens")
+        assert reply.text == "Hi"
+        assert reply.stop_reason == "max_tokens"
         assert reply.usage == Usage(input_tokens=5, output_tokens=9)
         assert reply.native["content"] == [{"type": "text", "text": "Hi"}]
 

@@ -207,7 +207,8 @@ def test_nothing_of_a_block_is_lost(case, way):
     reason = "tool_use" if case.calls else "end_turn"
     reply = reply_to("anthropic", way, [START, *case.events, *ends(reason)])
     assert [(made.name, made.arguments) for made in reply.tool_calls] == list(case.calls)
-    assert (reply.text, reply.thinking) == (case.text, case.thinking)
+    assert reply.text == case.text
+    assert reply.thinking == case.thinking
     assert reply.stop_reason == reason
     assert not reply.usage.estimated
 
@@ -220,7 +221,8 @@ def test_a_stream_without_event_lines_is_read(case, way):
     events = [START, *case.events, *ends(reason)]
     reply = reply_to("anthropic", way, [f"data: {json.dumps(event)}\n\n" for event in events])
     assert [(made.name, made.arguments) for made in reply.tool_calls] == list(case.calls)
-    assert (reply.text, reply.thinking) == (case.text, case.thinking)
+    assert reply.text == case.text
+    assert reply.thinking == case.thinking
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
@@ -261,7 +263,8 @@ def test_signed_thinking_is_not_gone_on_with():
 
 def test_arguments_without_a_call_make_a_reply_unusable():
     reply, deltas = folded("anthropic", START, arguments(ONE), *ends("tool_use"))
-    assert (reply.stop_reason, deltas) == ("malformed", [])
+    assert reply.stop_reason == "malformed"
+    assert deltas == []
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), max_size=6), st.data())

@@ -32,7 +32,9 @@ def test_of_several_choices_the_first_is_the_reply():
         chunk(1, "tool_calls", content="Two.", tool_calls=[CALL]),
         chunk(0, "stop"),
     )
-    assert (reply.text, reply.tool_calls, reply.stop_reason) == ("One.", (), "end_turn")
+    assert reply.text == "One."
+    assert reply.tool_calls == ()
+    assert reply.stop_reason == "end_turn"
     assert deltas == [Delta("answer", "One.")]
 
 
@@ -46,7 +48,8 @@ def test_a_content_may_be_a_list_of_parts():
     chunks = chunk(content=[THOUGHT]), chunk(content="Yes."), chunk(finish="stop")
     joined, deltas = folded(CHAT, *chunks)
     for reply in (whole, joined):
-        assert (reply.text, reply.thinking) == ("Yes.", "Hm.")
+        assert reply.text == "Yes."
+        assert reply.thinking == "Hm."
         assert reply.native["content"] == [THOUGHT, TEXT]
     assert deltas == [Delta("thinking", "Hm."), Delta("answer", "Yes.")]
 
@@ -61,7 +64,8 @@ def test_a_call_may_have_no_arguments_however_that_is_written(nothing):
 def test_a_choice_that_a_filter_left_without_a_message_is_a_refusal():
     """Azure."""
     reply = reply_of(CHAT, {"choices": [{"index": 0, "finish_reason": "content_filter"}]})
-    assert (reply.text, reply.stop_reason) == ("", "refusal")
+    assert reply.text == ""
+    assert reply.stop_reason == "refusal"
 
 
 def test_reasoning_in_fragments_is_one_entry_of_each_type_and_index():
@@ -91,16 +95,52 @@ def test_an_answer_that_the_server_has_parsed_is_text_again():
     assert reply.text == reply.native["content"] == '{"due": true}'
 
 
-def test_a_count_of_tokens_ends_a_stream_only_behind_its_reason():
-    calls, half = chunk(tool_calls=[CALL]), chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
-    whole = [calls, chunk(finish="tool_calls")]
-    assert streamed({**COUNTED, **calls}).stop_reason == "incomplete"  # as xAI and vLLM count
-    for events in ([COUNTED, *whole], [calls, COUNTED, whole[1]], [*whole, COUNTED]):
-        assert streamed(*events).stop_reason == "tool_use"
-    cut = streamed(calls, COUNTED, half, chunk(finish="length"))
-    assert (cut.stop_reason, len(cut.tool_calls)) == ("max_tokens", 2)
-    assert streamed(calls, COUNTED).stop_reason == "tool_use"  # as Snowflake ends
-    assert streamed(calls, COUNTED, half).stop_reason == "incomplete"
+class Ending(NamedTuple):
+    """The last chunks of a stream after a call, or a text. `stop_reason`: of the reply."""
+
+    how: str
+    chunks: list[Json]
+    stop_reason: str
+
+
+USAGE = {"usage": COUNTED["usage"]}
+PAYS = chunk(tool_calls=[CALL])
+PAYS_AGAIN = chunk(tool_calls=[{**CALL, "index": 1, "id": "d"}])
+SAYS = chunk(content="Paid.")
+STOPS = chunk(finish="tool_calls")
+ENDINGS = [
+    Ending("a reason", [PAYS, STOPS], "tool_use"),
+    Ending("a reason, then the count", [PAYS, STOPS, COUNTED], "tool_use"),
+    Ending("the count in the middle", [PAYS, COUNTED, STOPS], "tool_use"),
+    Ending("the count first", [COUNTED, PAYS, STOPS], "tool_use"),
+    Ending("the count before another call", [PAYS, COUNTED, PAYS_AGAIN, STOPS], "tool_use"),
+    Ending("the count alone: Snowflake", [PAYS, COUNTED], "tool_use"),
+    Ending(
+        "the count in a chunk without text: OpenCode Go (opencode-copilot-chat #93)",
+        [PAYS, {**chunk(), **USAGE}],
+        "tool_use",
+    ),
+    Ending("the count in the last chunk of text", [SAYS, {**SAYS, **USAGE}], "end_turn"),
+    Ending(
+        "the count in the choice: Kimi",
+        [SAYS, {"choices": [{"index": 0, "delta": {}, **USAGE}]}],
+        "end_turn",
+    ),
+    Ending("no count", [PAYS], "incomplete"),
+    Ending("no count of a text", [SAYS, SAYS], "incomplete"),
+    Ending("text after the count", [SAYS, {**chunk(), **USAGE}, SAYS], "incomplete"),
+    Ending("a call after the count", [PAYS, COUNTED, PAYS_AGAIN], "incomplete"),
+    Ending("a count in its only chunk", [{**PAYS, **USAGE}], "incomplete"),
+    Ending(
+        "a count in every chunk: xAI and vLLM", [{**PAYS, **USAGE}, {**SAYS, **USAGE}], "incomplete"
+    ),
+    Ending("a count in every chunk, and alone", [{**PAYS, **USAGE}, COUNTED], "tool_use"),
+]
+
+
+@pytest.mark.parametrize("case", ENDINGS, ids=lambda case: case.how)
+def test_a_stream_without_a_reason_is_whole_if_it_ends_with_the_count_of_its_tokens(case):
+    assert streamed(*case.chunks).stop_reason == case.stop_reason
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"amount": 1', '{"amount": 1}}'])
@@ -108,7 +148,9 @@ def test_a_call_that_was_cut_off_is_not_usable_without_a_reason_to_stop(argument
     """A stream may end with its usage alone. With a reason, it is the model that wrote no JSON."""
     call = {"id": "d", "function": {"name": "pay", "arguments": arguments}}
     half = streamed(chunk(tool_calls=[CALL, call]), COUNTED)
-    assert (half.stop_reason, half.is_usable, bool(half.cause)) == ("incomplete", False, True)
+    assert half.stop_reason == "incomplete"
+    assert not half.is_usable
+    assert half.cause
     assert streamed(chunk(finish="tool_calls", tool_calls=[call]), COUNTED).is_usable
 
 

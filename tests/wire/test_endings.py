@@ -64,10 +64,12 @@ COUNTS: dict[str, Json] = {
 def test_a_known_reason_says_whether_a_reply_is_whole(wire):
     for reason in WHOLE_REASONS[wire]:
         reply = reply_of(wire, with_call(wire, reason))
-        assert (reply.stop_reason, reply.cause) == ("tool_use", "")
+        assert reply.stop_reason == "tool_use"
+        assert reply.cause == ""
     for reason in HALF[wire]:
         reply = reply_of(wire, with_call(wire, reason, {}) | COUNTS.get(wire, {}))
-        assert (reply.stop_reason, str(reason) in reply.cause) == ("incomplete", True)
+        assert reply.stop_reason == "incomplete"
+        assert str(reason) in reply.cause
 
 
 @pytest.mark.parametrize("wire", COUNTS)
@@ -78,7 +80,8 @@ def test_an_unknown_reason_is_a_whole_reply_where_all_of_it_can_be_read_and_is_c
     assert reply_of(wire, with_call(wire, reason, {}) | COUNTS[wire]).stop_reason == "tool_use"
     for half in (with_call(wire, reason, {}), with_call(wire, reason, '{"a') | COUNTS[wire]):
         reply = reply_of(wire, half)
-        assert (reply.stop_reason, str(reason) in reply.cause) == ("incomplete", True)
+        assert reply.stop_reason == "incomplete"
+        assert str(reason) in reply.cause
 
 
 OTHERS = {
@@ -110,8 +113,10 @@ OTHERS = {
 def test_other_reasons_mean_the_same_with_a_call(wire):
     for reason, meaning in OTHERS[wire].items():
         reply = reply_of(wire, with_call(wire, reason))
-        assert (reply.stop_reason, len(reply.tool_calls)) == (meaning, 1)
-        assert (reply.model, reply.usage) == ("", Usage())
+        assert reply.stop_reason == meaning
+        assert len(reply.tool_calls) == 1
+        assert reply.model == ""
+        assert reply.usage == Usage()
 
 
 @pytest.mark.parametrize("reason", ["other", "max_output_tokens"])
@@ -144,7 +149,8 @@ def test_a_call_is_one_call_whatever_its_item_says(first, ids):
 def test_a_reason_in_the_middle_of_a_stream_of_gemini_does_not_end_it():
     pays = with_call("gemini", "STOP", {})
     reply, _ = folded("gemini", pays, pays)
-    assert (reply.stop_reason, len(reply.tool_calls)) == ("tool_use", 2)
+    assert reply.stop_reason == "tool_use"
+    assert len(reply.tool_calls) == 2
     for half in ("MAX_TOKENS", "SAFETY", "OTHER"):
         reply, _ = folded("gemini", pays, {"candidates": [{"finishReason": half}]})
         assert not reply.is_usable
@@ -261,7 +267,8 @@ EMPTY = {
 def test_an_unknown_reason_for_an_empty_reply_is_never_a_clean_end(wire):
     body = EMPTY[wire]("a_reason_of_tomorrow") | COUNTS.get(wire, {})
     reply = reply_of(wire, body)
-    assert (reply.stop_reason, "a_reason_of_tomorrow" in reply.cause) == ("incomplete", True)
+    assert reply.stop_reason == "incomplete"
+    assert "a_reason_of_tomorrow" in reply.cause
 
 
 @pytest.mark.parametrize("wire", COUNTS)
@@ -269,7 +276,8 @@ def test_an_unknown_reason_for_an_empty_reply_is_never_a_clean_end(wire):
 def test_an_empty_reply_without_a_reason_is_empty(wire, reason):
     """So the model is asked again."""
     reply = reply_of(wire, EMPTY[wire](reason) | COUNTS[wire])
-    assert (reply.stop_reason, reply.words) == ("end_turn", "")
+    assert reply.stop_reason == "end_turn"
+    assert reply.words == ""
 
 
 @pytest.mark.parametrize("name", [None, ""])
@@ -279,5 +287,6 @@ def test_a_call_without_a_name_makes_a_reply_malformed(wire, name):
         body = with_call(wire, reason, {}) | COUNTS.get(wire, {})
         nameless = json.loads(json.dumps(body).replace('"pay"', json.dumps(name)))
         reply = reply_of(wire, nameless)
-        assert (reply.stop_reason, reply.is_usable) == ("malformed", False)
+        assert reply.stop_reason == "malformed"
+        assert not reply.is_usable
         assert "without the name" in reply.mistake

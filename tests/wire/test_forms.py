@@ -61,7 +61,9 @@ def test_a_recorded_thought_is_a_call_of_think(case, reason):
     reply = read(THOUGHT, whole("thought", case))
     assert [call.name for call in reply.tool_calls] == ["think"]
     assert set(reply.tool_calls[0].arguments) <= {"thought"}  # it may be cut before it begins
-    assert (reply.text, reply.stop_reason, reply.enforced) == ("", reason, "schema")
+    assert reply.text == ""
+    assert reply.stop_reason == reason
+    assert reply.enforced == "schema"
     assert reply.mistake == (LOST if case == "lost" else "")
     assert reply.native == {"role": "assistant", "content": ""}
 
@@ -86,11 +88,13 @@ def test_a_recorded_answer_is_the_text_in_its_string(case, reason):
     assert raw.text.startswith('"')
     assert not reply.text.startswith('"')
     assert reply.text in raw.text
-    assert (reply.stop_reason, reply.enforced) == (reason, "schema")
+    assert reply.stop_reason == reason
+    assert reply.enforced == "schema"
     assert reply.native == {"role": "assistant", "content": reply.text}
 
     shown, seen = streamed(CLOSING, "closing", case)
-    assert (shown.stop_reason, seen) == (reason, {"answer": shown.text})
+    assert shown.stop_reason == reason
+    assert seen == {"answer": shown.text}
 
 
 @pytest.mark.parametrize(
@@ -107,8 +111,10 @@ def test_a_recorded_answer_is_the_text_in_its_string(case, reason):
 def test_a_recorded_reply_of_a_model_that_reasons(case, reason, enforced):
     raw = whole("thinking", case)
     reply = read(CLOSING if case.startswith("closing") else THOUGHT, raw)
-    assert (reply.stop_reason, reply.enforced) == (reason, enforced)
-    assert (len(reply.tool_calls), reply.thinking) == (case == "thought_off", raw.thinking)
+    assert reply.stop_reason == reason
+    assert reply.enforced == enforced
+    assert len(reply.tool_calls) == (case == "thought_off")
+    assert reply.thinking == raw.thinking
     assert not reply.text.startswith('"')
 
 
@@ -147,10 +153,12 @@ def test_the_text_of_a_typed_answer_is_its_json():
     typed = replace(CLOSING, output_schema=schema)
     for said in ('{"city": "Oslo"}', '{"city": "Oslo"}{'):
         reply = read(typed, Assistant(said, native={}))
-        assert (reply.text, reply.enforced) == ('{"city": "Oslo"}', "schema")
+        assert reply.text == '{"city": "Oslo"}'
+        assert reply.enforced == "schema"
     taken = Assistant(tool_calls=(ToolCall("", "order", {"city": "Oslo"}),), native={})
     reply = read(typed, taken)
-    assert (json.loads(reply.text), reply.tool_calls) == ({"city": "Oslo"}, ())
+    assert json.loads(reply.text) == {"city": "Oslo"}
+    assert reply.tool_calls == ()
 
 
 TEXTS = st.text(max_size=60)

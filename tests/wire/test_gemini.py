@@ -54,7 +54,8 @@ def test_a_text_split_anywhere_folds_into_the_same_reply():
             chunk("", thoughtSignature="AA=="),
             chunk("!"),
         )
-        assert (reply.text, reply.thinking) == (text + "!", text)
+        assert reply.text == text + "!"
+        assert reply.thinking == text
         assert reply.native["parts"] == [
             {"text": text, "thought": True},
             {"text": text, "thought": False},
@@ -71,7 +72,8 @@ def test_a_text_beside_an_unexpected_call_is_kept():
     content = {"parts": [{"text": "It is 2."}, CALL]}
     candidate = {"content": content, "finishReason": "UNEXPECTED_TOOL_CALL"}
     reply = reply_of("gemini", {"candidates": [candidate]})
-    assert (reply.text, reply.stop_reason) == ("It is 2.", "malformed")
+    assert reply.text == "It is 2."
+    assert reply.stop_reason == "malformed"
 
 
 def test_calls_and_text_keep_their_order_in_a_stream():

@@ -57,7 +57,8 @@ def test_an_error_of_minimax_is_an_error(code, way):
         model.retries = 0
         server.canned = [canned("openai-chat", body if way in WHOLE else [body])]
         error = failure(model, way)
-    assert (type(error), error.retryable) == (code.kind, code.may_pass)
+    assert type(error) is code.kind
+    assert error.retryable == code.may_pass
     assert code.message in str(error)
 
 
@@ -73,7 +74,8 @@ def test_what_was_shown_before_an_error_is_an_unfinished_reply(way):
     status = {"base_resp": {"status_code": 1013, "status_msg": "internal error"}}
     chunks = [{"choices": [{"delta": {"content": "Half an"}}]}, {"choices": [], **status}]
     reply = reply_to("openai-chat", way, chunks)
-    assert (reply.text, reply.stop_reason) == ("Half an", "incomplete")
+    assert reply.text == "Half an"
+    assert reply.stop_reason == "incomplete"
     assert "internal error" in reply.cause
 
 

@@ -293,7 +293,8 @@ CASES = [
 def test_what_was_streamed_and_what_the_end_says_are_one_reply(case, way):
     reply = reply_to(RESPONSES, way, case.events)
     assert [(made.name, made.arguments) for made in reply.tool_calls] == list(case.calls)
-    assert (reply.text, reply.thinking) == (case.text, case.thinking)
+    assert reply.text == case.text
+    assert reply.thinking == case.thinking
     assert reply.stop_reason == ("tool_use" if case.calls else "end_turn")
     assert not reply.usage.estimated
 
@@ -321,13 +322,15 @@ def test_what_was_shown_before_a_failure_is_an_unfinished_reply(way):
     response = {"status": "failed", "output": [], "error": error, "usage": USAGE}
     failed = event("failed", response=response)
     reply = reply_to(RESPONSES, way, [begins(says("")), words("Half an"), failed])
-    assert (reply.text, reply.stop_reason) == ("Half an", "incomplete")
+    assert reply.text == "Half an"
+    assert reply.stop_reason == "incomplete"
     assert "Something went wrong" in reply.cause
 
 
 def test_a_piece_of_a_call_that_never_came_makes_a_reply_unusable():
     reply, deltas = folded(RESPONSES, arguments(ONE), ends())
-    assert (reply.stop_reason, deltas) == ("malformed", [])
+    assert reply.stop_reason == "malformed"
+    assert deltas == []
 
 
 def test_encrypted_reasoning_is_taken_from_where_it_is_whole():
@@ -377,7 +380,8 @@ def test_any_mixture_of_events_is_the_items_that_were_streamed(items_and_events)
     items, events = items_and_events
     reply, _ = folded(RESPONSES, *events)
     whole, _ = folded(RESPONSES, ends(*items))
-    assert (reply.text, reply.tool_calls) == (whole.text, whole.tool_calls)
+    assert reply.text == whole.text
+    assert reply.tool_calls == whole.tool_calls
     assert [item["id"] for item in reply.native] == [item["id"] for item in items]
 
 

@@ -11,7 +11,8 @@ def test_a_reply_that_is_not_done_is_unfinished():
     half = {"message": {"content": "two two"}, "done": False}
     streamed, _ = folded("ollama", half)
     for reply in (reply_of("ollama", half), streamed):
-        assert (reply.text, reply.stop_reason) == ("two two", "incomplete")
+        assert reply.text == "two two"
+        assert reply.stop_reason == "incomplete"
         assert "repeated itself" in reply.cause
 
 

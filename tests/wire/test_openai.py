@@ -149,7 +149,8 @@ def test_the_pieces_of_two_messages_may_come_by_turns():
         event("item.done", 0, item=comment),
     )
     assert [delta.kind for delta in deltas] == ["answer", "commentary", "answer"]
-    assert (reply.commentary, reply.text) == ("Looking.", "It is lost.")
+    assert reply.commentary == "Looking."
+    assert reply.text == "It is lost."
     assert reply.stop_reason == "incomplete"
 
 
@@ -158,7 +159,8 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
 
 def test_a_reply_may_be_whole_although_a_tool_of_the_server_is_not_done():
     reply = reply_of(RESPONSES, {"output": [SEARCH, MESSAGE], "status": "completed"})
-    assert (reply.stop_reason, reply.tool_calls) == ("end_turn", ())
+    assert reply.stop_reason == "end_turn"
+    assert reply.tool_calls == ()
 
 
 @pytest.mark.parametrize("end_turn", [True, False, None])

@@ -155,7 +155,8 @@ def _no_wait(monkeypatch):
 @pytest.mark.parametrize("way", ASK)
 def test_the_tokens_of_a_failed_try_are_in_the_reply_that_follows(way):
     reply = reply_to("openai-responses", way, *failed_then_fine(way))
-    assert (reply.text, reply.usage) == ("Yes.", Usage(2012, 307))
+    assert reply.text == "Yes."
+    assert reply.usage == Usage(2012, 307)
 
 
 @pytest.mark.usefixtures("_no_wait")
@@ -175,7 +176,8 @@ def test_so_are_those_of_a_stream_that_reported_some_and_broke_off(way):
         {"type": "message_stop"},
     ]
     reply = reply_to("anthropic", way, [start], fine)
-    assert (reply.text, reply.usage) == ("Yes.", Usage(2012, 8))
+    assert reply.text == "Yes."
+    assert reply.usage == Usage(2012, 8)
 
 
 @pytest.mark.usefixtures("_no_wait")
@@ -220,7 +222,8 @@ def test_a_limit_holds_on_a_host_that_counts_reasoning_apart(limit, run):
     with talking("openai-chat") as (server, model):
         server.canned = [canned("openai-chat", answer) for answer in answers_of(run)]
         outcome = run(Agent(model, [look, pay], force="never", **limit), "go")
-    assert (outcome.exit, outcome.model_calls) == ("budget", 2)
+    assert outcome.exit == "budget"
+    assert outcome.model_calls == 2
     assert outcome.usage == Usage(110, 2755)
 
 
@@ -239,4 +242,5 @@ def test_a_limit_holds_on_a_host_whose_tries_fail(run):
     with talking("openai-responses") as (server, model):
         server.canned = [canned("openai-responses", answer) for answer in answers]
         outcome = run(Agent(model, [look, pay], force="never", max_tokens=500), "go")
-    assert (outcome.exit, outcome.model_calls) == ("budget", 2)
+    assert outcome.exit == "budget"
+    assert outcome.model_calls == 2

@@ -1,4 +1,4 @@
-"""Why did it do that? Shows a transcript as text, JSON or an HTML page; counts runs of others.
+"""Why did it do that? Shows a run as text, JSON or an HTML page, and counts other programs' runs.
 
 from think_agent.audit import report, to_html
 page = to_html(report(outcome.transcript))

@@ -1,17 +1,16 @@
-"""What would this rule have done? Tries a policy on the runs of yesterday.
+"""What would this rule have done? Tries a policy on recorded runs.
 
     for run, place, step in backtest(policy, [outcome.transcript], agent): ...
 
-Rule 1: with `agent`, each step is planned twice, as a run plans it: by all policies of the agent,
-        and by these and the new one, in the place of a policy of your own. So it sees calls that
-        are validated, and what it changes is validated, too.
-Rule 2: without an agent (runs of another program), the record says what the policy sees: a call
-        that was refused is a refusal, and any other has the arguments that the model wrote as
-        `step.received`.
-Rule 3: no model and no person is asked, and no tool runs. (A function in `needs_approval` is.)
+Rule 1: with `agent`, each step is planned twice, as in a run: with the agent's policies, and again
+        with the new one added where custom policies go. So the new policy sees validated calls, and
+        its changes are validated.
+Rule 2: without an agent (runs of another program), the policy sees the recorded steps: a refused
+        call is a refusal, and any other has the model's arguments as `step.received`.
+Rule 3: no model or person is asked, and no tool runs. (But a function in `needs_approval` does.)
 
-Limitations: only the first difference of a turn is sure: after it, the run might have gone another
-way.
+Limitations: only a turn's first difference is certain, because after it the run might have gone
+another way.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,8 +25,8 @@ from .planned import RecordedStep, differs, read_steps
 
 
 class Difference(NamedTuple):
-    """Where a policy would have stepped in: in which run, and before which of its messages, both
-    counted from 0. `step`: what it would have done.
+    """Where a policy would have changed a step: the numbers of the run and of the message after the
+    step, both from 0. `step`: the changed step.
     """
 
     run: int
@@ -38,8 +37,8 @@ class Difference(NamedTuple):
 def backtest(
     policy: Policy, runs: Iterable[Iterable[Message]], agent: Agent | None = None
 ) -> list[Difference]:
-    """Where `policy` would have stepped in, in recorded runs. `agent` is the one that made them, or
-    one with the same tools. Raises TypeError if the policy gives no step.
+    """Where `policy` would have changed recorded runs. `agent` is the agent that made them, or one
+    with the same tools. Raises TypeError if the policy doesn't return a step.
     """
     found: list[Difference] = []
     planned_twice = _without_agent(policy)
@@ -48,14 +47,14 @@ def backtest(
     for number, messages in enumerate(runs):
         for step in read_steps(messages):
             if step.is_opening or step.turn.last is None or step.turn.ended:
-                continue  # nothing is planned there
+                continue  # it wasn't planned
             before, after = planned_twice(step)
             if after != before and (not step.messages or differs(after, step)):
                 found.append(Difference(number, step.place, after))
     return found
 
 
-# A step without the policy, and with it.
+# A step without the policy and with it.
 Planned = Callable[[RecordedStep], tuple[Step, Step]]
 
 
@@ -83,7 +82,7 @@ def _without_agent(policy: Policy) -> Planned:
 
 
 def _as_recorded(planned: Step, step: RecordedStep) -> Step:
-    """A planned step with what the record says of its call (rule 2)."""
+    """A planned step, with the record's facts about its call (rule 2)."""
     if not is_action(planned):
         return planned
     if step.messages:
@@ -96,6 +95,6 @@ def _as_recorded(planned: Step, step: RecordedStep) -> Step:
 
 def _with_arguments(planned: CallTool) -> CallTool:
     arguments = bare(planned.call).arguments
-    if isinstance(arguments, str):  # no JSON object
+    if isinstance(arguments, str):  # not a JSON object
         return planned
     return replace(planned, fit=Fit.of(planned.call, arguments))

@@ -1,18 +1,17 @@
-"""Can this record be true? And would this agent do the same today?
+"""Is this record possible? And would this agent do the same today?
 
     found = check(read("run.jsonl"), agent)
-    found.impossible            # the record cannot be true: no run writes it
-    found.otherwise             # another step would be planned today
+    found.impossible            # no run can have written this record
+    found.otherwise             # today the agent would plan another step
 
-Rule 1: the two kinds are kept apart. `impossible` comes from rules that read the record alone
-        (`rules.py`). `otherwise` comes from planning each step again with an agent, whose settings,
-        policies and limits may have changed since, and whose functions may look at the world.
-Rule 2: no model and no person is asked, and no tool runs. (A function in `needs_approval` is.)
+Rule 1: the two kinds are separate. `impossible` comes from rules that read only the record
+        (`rules.py`). `otherwise` comes from planning each step again with an agent. Its settings,
+        policies and limits may have changed since, and its functions may look at the world.
+Rule 2: no model or person is asked, and no tool runs. (But a function in `needs_approval` does.)
 
-Limitations: what a model, a tool or a person said can be forged without a trace if all that follows
-from it fits. That goes for the words of thoughts, results, reasons and answers, for whole turns at
-the end, and for whole exchanges. Keep the digest of a file (`Record.digest`) where nobody who can
-change the file can change it.
+Limitations: a consistent forgery isn't detected, such as a changed thought, result, reason or
+answer, extra turns at the end, or a whole new conversation. So keep the file's digest
+(`Record.digest`) where a person who can change the file can't change it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +31,8 @@ from .rules import Before, complaints
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was found at an entry of a record. `place` is its number, counted from 0;
-    `where` is the same in words: its line in the file.
+    """A finding about an entry of a record. `place` is the entry's number, from 0; `where` is its
+    line in the file, as text.
     """
 
     place: int
@@ -43,7 +42,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """Both kinds of findings. `steps`: how many steps were planned again; None without an agent."""
+    """Both kinds of findings. `steps`: the number of steps planned again; None without an agent."""
 
     impossible: list[Finding] = field(default_factory=list)
     otherwise: list[Finding] = field(default_factory=list)
@@ -51,7 +50,7 @@ class Findings:
 
 
 def check(record: Record, agent: Agent | None = None) -> Findings:
-    """What is found in a record: by the rules alone, and, with an agent, by its plans of today."""
+    """Check a record against the rules, and against an agent's plans of today if there is one."""
     found = Findings()
     for place, text in _impossible(record):
         found.impossible.append(Finding(place, _where(record, place), text))
@@ -73,10 +72,10 @@ def _where(record: Record, place: int) -> str:
 def _impossible(record: Record) -> Iterator[tuple[int, str]]:
     turn = Turn()
     last: Message | None = None
-    is_blind = False  # a line before it cannot be read; the next request begins anew
+    is_blind = False  # an earlier line can't be read; ends with the next request
     for place, entry in enumerate(record.entries):
         if isinstance(entry, Unreadable):
-            is_torn = place == len(record.entries) - 1  # a run that was killed leaves such a line
+            is_torn = place == len(record.entries) - 1  # a killed run leaves such a line
             if not is_torn:
                 yield place, "it cannot be read; what follows in its turn is not judged"
             is_blind = True
@@ -91,7 +90,7 @@ def _impossible(record: Record) -> Iterator[tuple[int, str]]:
 
 
 def _tools_at(record: Record, place: int) -> dict[str, Json] | None:
-    """The tools of the header that holds at this place, by name."""
+    """The tools in the header that applies here, by name."""
     header = record.header
     for begins, found in record.headers:
         if begins <= place:
@@ -101,7 +100,7 @@ def _tools_at(record: Record, place: int) -> dict[str, Json] | None:
     return {tool["name"]: tool for tool in header["tools"]}
 
 
-# With the plans of today.
+# Compared with today's plans.
 
 
 def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[int, str]]:
@@ -120,7 +119,7 @@ def _otherwise(record: Record, agent: Agent, found: Findings) -> Iterator[tuple[
 
 
 def _changes(then: Json, today: Json) -> Iterator[str]:
-    """What the model is told today that it was not told then. (The model itself plans nothing.)"""
+    """Changes in what the model reads. (The model itself plans nothing.)"""
     if then.get("instructions", today["instructions"]) != today["instructions"]:
         yield "the instructions are others today"
     if "tools" not in then:
@@ -133,8 +132,8 @@ def _changes(then: Json, today: Json) -> Iterator[str]:
 
 
 def _plan_anew(turn: Turn, policies: Sequence[Policy]) -> Step:
-    """The step if another process has just taken the run over. The record does not say when one
-    did, and `max_seconds` begins anew then.
+    """The step as planned right after a resume. The record doesn't say when a run was resumed, and
+    `max_seconds` restarts then.
     """
     seconds = turn.seconds
     turn.seconds = 0.0
@@ -145,7 +144,7 @@ def _plan_anew(turn: Turn, policies: Sequence[Policy]) -> Step:
 
 
 def _say_recorded(step: RecordedStep) -> str:
-    """What a step recorded, in words."""
+    """What a step recorded, as text."""
     said = [line for message in step.messages for line in words.say_lines(message)]
     match step.messages[-1]:
         case Started(name=name) if not said:

@@ -1,14 +1,16 @@
-"""Where the records of a conversation contradict each other, or repeat a success.
+"""Find records of a conversation that contradict each other or repeat a success.
 
     contradictions = Contradictions(tools, turn)
-    contradictions.add(message, call)      # what a reader should look at again; mostly nothing
+    contradictions.add(message, call)      # what a reader should look at; usually nothing
 
-Rule 1: only what is recorded is compared. With sound tools, a run of this kit records none of these
-        within a turn: another process, another program, or a mistake made one of the two. (In a
-        later turn, the same call again may be meant. Then it is a warning and no alarm.)
-Rule 2: two calls are the same if the digest in their starts is (`Started.same`), or, where there is
-        none, if their tools and arguments are. Only a call with a start changes something.
-Rule 3: a call that a person declared a new one repeats nothing, nor does one of an `idempotent`
+Rule 1: Only the records are compared. A contradiction (alarm) means that another process, another
+        program or a bug wrote one of the two. So does a success that's repeated in the same turn,
+        which the kit refuses only within one reply. In a later turn the repeat may be intended, so
+        it's only a warning.
+Rule 2: Two calls are the same if their starts have the same digest (`Started.same`) or, without a
+        digest, if their tools and arguments are the same. Only a call with a start changes
+        something.
+Rule 3: A call that a person declared new isn't a repeat, and neither is a call of an `idempotent`
         tool.
 """
 
@@ -39,7 +41,7 @@ Found = tuple[str, str]  # the kind of a note ("alarm" or "warning"), and its te
 
 
 class Success(NamedTuple):
-    """Where a call succeeded: the numbers of its turn and of its reply."""
+    """Where a call succeeded: the numbers of its turn and reply."""
 
     turn: int
     reply: int
@@ -47,8 +49,8 @@ class Success(NamedTuple):
 
 @dataclass
 class Known:
-    """What was recorded about a call so far. `status`: what to show instead of "done" (a key of
-    `words.STATUS`), if there is a contradiction.
+    """The records about a call so far. `status`: what to show instead of "done" if there is a
+    contradiction (a key of `words.STATUS`).
     """
 
     call: ToolCall
@@ -57,21 +59,21 @@ class Known:
     status: str = ""
 
     def ran_with(self, result: ToolResult) -> Any:
-        """The arguments that it ran with, by its result."""
+        """The arguments it ran with, according to its result."""
         for message in (result, self.started):
             if message and message.arguments is not None:
                 return message.arguments
         return bare(self.call).arguments
 
     def runs_with(self) -> Any:
-        """The arguments that it is started with: as they were approved, if they were."""
+        """The arguments it starts with: the approved ones, if it was approved."""
         for message in (self.started, self.verdict):
             if message and message.arguments is not None:
                 return message.arguments
         return bare(self.call).arguments
 
     def is_as_approved(self, result: ToolResult) -> bool:
-        """Did it run with the arguments to which somebody said yes?"""
+        """Did it run with the approved arguments?"""
         verdict = self.verdict
         if verdict is None or verdict.decision != "yes" or verdict.arguments is None:
             return True
@@ -79,8 +81,8 @@ class Known:
 
 
 class Contradictions:
-    """Reads one message after the other. `tools`: as the header of the transcript has them, by
-    their names. `turn` is read by somebody else.
+    """Reads message by message. `tools`: those in the transcript's header, by name. `turn`: the
+    caller keeps it up to date.
     """
 
     def __init__(self, tools: Mapping[str, Json], turn: Turn) -> None:
@@ -88,17 +90,17 @@ class Contradictions:
         self._reading = turn
         self._turn = 0
         self._reply = 0
-        self._known: dict[int, Known] = {}  # calls of the latest reply, by their identity
-        self._question: Paused | None = None  # it has no answer yet
-        self._answered: set[str] = set()  # the ids of those that have one
+        self._known: dict[int, Known] = {}  # calls of the latest reply, by identity
+        self._question: Paused | None = None  # not answered yet
+        self._answered: set[str] = set()  # the ids of answered questions
         self._succeeded: dict[tuple[str, str], Success] = {}
 
     def status_of(self, call: ToolCall) -> str:
-        """What to show of a call that is done; empty if nothing contradicts that."""
+        """What to show instead of "done" for a call; empty if nothing contradicts that."""
         return self._about(call).status
 
     def add(self, message: Message, call: ToolCall | None) -> list[Found]:
-        """Read the next message. `call`: the open call that it is about, if there is one."""
+        """Read the next message. `call`: the open call it's about, if any."""
         match message:
             case User(kind="person"):
                 self._turn += 1
@@ -137,7 +139,7 @@ class Contradictions:
         is_first_try = known.started is None
         known.started = started
         yield from self._was_allowed(known)
-        before = self._succeeded.get(self._same(known))
+        before = self._succeeded.get(self._identify(known))
         if before and is_first_try and not self._may_repeat(known):
             known.status = known.status or "done again"
             kind = "alarm" if before.turn == self._turn else "warning"
@@ -145,21 +147,21 @@ class Contradictions:
             yield kind, f"run again, though the same call succeeded before ({where})"
 
     def _add_result(self, result: ToolResult, known: Known) -> Iterator[Found]:
-        if known.started is None:  # else that was said at its start
+        if known.started is None:  # otherwise reported at its start
             yield from self._was_allowed(known)
         if not known.is_as_approved(result):
             yield "alarm", "it ran with other arguments than those that were approved"
         if known.started and not result.is_error:
-            self._succeeded.setdefault(self._same(known), Success(self._turn, self._reply))
+            self._succeeded.setdefault(self._identify(known), Success(self._turn, self._reply))
 
     def _was_allowed(self, known: Known) -> Iterator[Found]:
-        """A call runs. Did somebody say no, or is he still to be asked?"""
+        """A call ran. Was it denied, or is its question still open?"""
         if known.verdict and known.verdict.decision != "yes":
             known.status = "done after a no"
             yield "alarm", f"it ran, though it was {words.say_decision(known.verdict)}"
         elif self._question and self._question.call_id == known.call.id:
             known.status = "done after a no"
-            yield "alarm", "it ran, though nobody answered the question about it"
+            yield "alarm", "it ran, though its question had no answer"
 
     def _add_end(self, ended: Ended) -> Iterator[Found]:
         if ended.exit in words.REGULAR:
@@ -167,20 +169,20 @@ class Contradictions:
                 text = f"it ended as done, though a check was not met: {words.say_check(check)}"
                 yield "alarm", text
 
-    def _same(self, known: Known) -> tuple[str, str]:
-        """What makes two calls the same (rule 2)."""
+    def _identify(self, known: Known) -> tuple[str, str]:
+        """The key that identifies a call (rule 2)."""
         if known.started and known.started.same:
             return known.call.name, known.started.same
         return known.call.name, canonical(known.runs_with())
 
     def _may_repeat(self, known: Known) -> bool:
-        """Is it as it should be that the same call runs once more (rule 3)?"""
+        """Is it all right if this call runs again (rule 3)?"""
         is_new = known.verdict is not None and known.verdict.new
         return is_new or bool(self._tools.get(known.call.name, {}).get("idempotent"))
 
 
 def _is_answer(verdict: Verdict, question: Paused) -> bool:
-    """Is the verdict about the call of this question and, if they have one, of its id?"""
+    """Does the verdict answer this question, judging by its call and (if known) its id?"""
     if verdict.call_id != question.call_id:
         return False
     return not question.id or not verdict.question or verdict.question == question.id

@@ -1,13 +1,13 @@
-"""Counts how many actions had a thought behind them in runs of other programs, as one table.
+"""Counts how many actions followed a thought in other programs' runs, as one table.
 
     print(markdown([table(read_log("runs.json"), ["book_*", "cancel_*"])]))
 
-Rule 1: what a run did is read by `Turn`, like our own runs.
-Rule 2: each share has its 95 % Wilson interval.
+Rule 1: runs are read by `Turn`, like the kit's own.
+Rule 2: each share has a 95 % Wilson interval.
 
-Limitations: the calls of one run are not independent of each other, so an interval over calls is
-too narrow. A thought before an action is a claim, not a cause. Whether runs with thoughts succeed
-more often says nothing, because hard tasks make a model think more.
+Limitations: calls of one run aren't independent, so an interval over calls is too narrow. A thought
+before an action is a claim, not a cause. A higher success rate of runs with thoughts proves
+nothing, because hard tasks make a model think more.
 """
 
 import json
@@ -30,7 +30,7 @@ REMARK = (
     "independent of each other"
 )
 ROWS = {
-    "behind": "{writes} behind a thought of their own turn",
+    "behind": "{writes} after a thought of their own turn",
     "near": "{writes} with a thought since the last action, in any turn",
     "reasoned": "{writes} with native reasoning in their reply",
     "spoken": "{writes} with text in their reply",
@@ -43,7 +43,7 @@ ROWS = {
 
 
 def tools_of(runs: Iterable[LoggedRun]) -> set[str]:
-    """The names of the tools that ran, without `think`."""
+    """The names of the tools that ran, except `think`."""
     names: set[str] = set()
     for run in runs:
         for message in run.messages:
@@ -53,8 +53,8 @@ def tools_of(runs: Iterable[LoggedRun]) -> set[str]:
 
 
 def count(runs: Sequence[LoggedRun], guarded: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
-    """By the name of each row: how many, and of how many. Writes are the calls of `guarded` tools
-    (patterns of their names) that ran; without patterns, all actions are counted.
+    """For each row, by name: how many, and of how many. Writes are the calls of `guarded` tools
+    (name patterns) that ran. Without patterns, all actions count.
     """
     writes = "writes"
     if not guarded:
@@ -70,8 +70,8 @@ def count(runs: Sequence[LoggedRun], guarded: Sequence[str] = ()) -> dict[str, t
 
 
 def _of_run(run: LoggedRun, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """For each thing that is counted in a run: its key in ROWS, and whether it is true."""
-    # The same run, read as one single turn.
+    """For each counted thing of a run: its key in ROWS, and whether it's true."""
+    # The same run, read as a single turn.
     unbroken = Turn.of(message for message in run.messages if not isinstance(message, User))
     yield "thought", bool(unbroken.thoughts)
     for action in unbroken.actions:
@@ -86,7 +86,7 @@ def _of_run(run: LoggedRun, guarded: Sequence[str]) -> Iterator[tuple[str, bool]
 
 
 def _of_turn(turn: Turn, guarded: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The same for a turn: its repeats, and its replies."""
+    """The same for a turn: its repeats and replies."""
     for numbers in turn.read(Repeats).numbers.values():
         for place in range(len(numbers)):
             yield "repeat", place > 0
@@ -113,7 +113,7 @@ def table(runs: Sequence[LoggedRun], guarded: Sequence[str] = (), *, by: str = "
         if by in run.facts:
             groups.setdefault(f"{by} {json.dumps(run.facts[by])}", []).append(run)
 
-    columns = [["what", *count([], guarded)]]  # of no runs: the names of the rows
+    columns = [["what", *count([], guarded)]]  # counting no runs gives the names of the rows
     for name, group in groups.items():
         shares = [_share(*share) for share in count(group, guarded).values()]
         columns.append([f"{name}: {len(group)} runs", *shares])

@@ -1,7 +1,7 @@
-"""Says why the loop took each step. Planning is pure, so every step can be planned again.
+"""Explains why the loop took each step. Planning is pure, so every step can be planned again.
 
-Limitations: it shows what this agent would do now. If its settings were different then, or what its
-functions look at, the plan differs from the record, and `remark` says so.
+Limitations: it shows what this agent would do now. If its settings have changed since, or the world
+its functions look at, the plan differs from the record, and `remark` says so.
 """
 
 import inspect
@@ -32,7 +32,7 @@ from ..turn import Turn
 from . import words
 from .planned import RecordedStep, differs, is_request, read_steps
 
-LATEST = 12  # messages, of which a step shows what the model was told
+LATEST = 12  # messages that a step shows of what the model has read
 ANOTHER = "as recorded; now another step is planned: settings, or the world, have changed since"
 BY_A_POLICY = "as recorded: a policy of the agent changed it"
 NOT_PLANNED = "recorded when the person said something else: nothing more was done for it"
@@ -41,12 +41,12 @@ STOPPED = "started, and the run was stopped before it returned"
 
 @dataclass
 class Explained:
-    """Why a step of a run was taken, as text.
+    """Why a run took a step, as text.
 
-    `turn`: the number of its turn. `facts`: what the transcript said by then, by name. `planned`:
-    who planned which step, and what that is for: `next_step`, then each policy that changed it.
-    `passed`: the policies that left it as it was. `came`: what followed. `remark`: how what
-    followed differs from the plan; empty if it does not. `is_odd`: it should not differ.
+    `turn`: the number of its turn. `facts`: what the transcript said at that time, by name.
+    `planned`: the planned step, who planned it and why: `next_step`, then each policy that changed
+    it. `passed`: the policies that didn't change it. `came`: what followed. `remark`: how that
+    differs from the plan; empty if it doesn't. `is_odd`: it shouldn't differ.
     """
 
     turn: int
@@ -59,15 +59,15 @@ class Explained:
 
     @property
     def title(self) -> str:
-        """The step in a line: what was planned, or, if something else followed, that."""
+        """The step on one line: the plan, or what followed instead."""
         if self.remark and self.came:
             return self.came[0]
         return self.planned[-1][1]
 
 
 def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explained]:
-    """Each step of a transcript, planned again from the messages before it. While a turn is open,
-    the last one is what this agent would do next. Without an agent, only `next_step` plans.
+    """Each step of a transcript, planned again from the messages before it. If a turn is open, the
+    last one is what this agent would do next. Without an agent, only `next_step` plans.
     """
     policies = agent.policies() if agent else []
     found: list[Explained] = []
@@ -80,7 +80,7 @@ def explain(agent: Agent | None, transcript: Iterable[Message]) -> list[Explaine
 
 
 def _explain_step(step: RecordedStep, policies: list[Policy]) -> Explained:
-    """A step, and why it was taken."""
+    """Explain one step."""
     turn = step.turn
     planned = next_step(turn)
     shown = [("next_step", in_words(planned), _reason(planned, turn))]
@@ -88,11 +88,11 @@ def _explain_step(step: RecordedStep, policies: list[Policy]) -> Explained:
     for policy in policies:
         changed = policy(planned, turn)
         text = in_words(changed)
-        if changed == planned and text == in_words(planned):  # seconds are shown, not compared
+        if changed == planned and text == in_words(planned):  # seconds aren't compared
             passed.append(policy.__name__)
         else:
             shown.append((policy.__name__, text, _purpose(policy)))
-        planned = changed  # also if it is equal: what policies have found out is not compared
+        planned = changed  # even if it's equal, because some fields aren't compared
     came = [line for message in step.messages for line in words.say_lines(message)]
     is_other = differs(planned, step)
     remark = ""
@@ -114,7 +114,7 @@ def _explain_step(step: RecordedStep, policies: list[Policy]) -> Explained:
 
 
 def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
-    """What the transcript says, as far as it counts for the next step."""
+    """The facts in the transcript that matter for the next step."""
     if turn.request:
         yield "the person asked", shorten(turn.request.text)
     yield from reversed(list(_find_told(turn)))
@@ -123,7 +123,7 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
         thought = turn.thought_behind(call)
         yield "the next call", signature(call)
         if thought:
-            yield f"behind it, {words.HOW[thought.how]}", thought.text
+            yield f"its thought, {words.HOW[thought.how]}", thought.text
         if turn.history.read(Doubts).find(bare(call), ""):
             yield "in doubt", "the same call may have happened before"
     replies = pluralize(len(turn.replies), "model call")
@@ -131,7 +131,7 @@ def _facts(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def _find_told(turn: Turn) -> Iterator[tuple[str, str]]:
-    """What the model was told, the latest first, and whether it has replied since."""
+    """What the model has read, latest first, and whether it has replied since."""
     when = "new since then"
     for message in reversed(turn.history.spoken[-LATEST:]):
         if isinstance(message, Assistant):
@@ -142,7 +142,7 @@ def _find_told(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def _reason(step: Step, turn: Turn) -> str:
-    """Why `next_step` plans this: the rule of the loop that holds here."""
+    """Why `next_step` plans this: the loop's rule that applies."""
     match step:
         case CallModel() if turn.says_done:
             return "A thought said that all is done; the closing reply gives the answer."
@@ -158,13 +158,13 @@ def _reason(step: Step, turn: Turn) -> str:
 
 
 def _purpose(policy: Policy) -> str:
-    """What a policy is for: the first paragraph of its docstring, or of its module's."""
+    """A policy's purpose: the first paragraph of its docstring, or of its module's."""
     text = inspect.getdoc(policy) or inspect.getdoc(inspect.getmodule(policy)) or ""
     return " ".join(text.partition("\n\n")[0].split())
 
 
 def in_words(step: Step) -> str:
-    """The text for a planned step."""
+    """A planned step as text."""
     match step:
         case CallModel(choice, say, bounds):
             asked = f"the model is {words.say_choice(choice)}{_bounds_in_words(bounds)}"

@@ -1,19 +1,18 @@
-"""Reads the conversations of another program: lists of Chat Completions messages.
+"""Reads another program's conversations: lists of Chat Completions messages.
 
     runs = read_log("runs.json")
     runs[0].messages
 
-Rule 1: a file is read whole, or it is refused. A field that has a value and no meaning here, a call
-        without its result, or a call that was written as text is an error that names its run and
-        row. So a count is never of a part.
-Rule 2: a file is one conversation (a list of messages), or a list of conversations. Each of these
-        is a list, too, or an object as in tau-bench's files: the list is its `traj` or `messages`,
-        and RECORDED are its other fields, which are kept as they are and never computed.
-Rule 3: a conversation that is the beginning of another one is an error: a log of requests repeats
-        the history in each of them, and would be counted several times.
+Rule 1: a file is read completely or not at all. An unknown field with a value, a call without a
+        result, or a call written as text is an error that names its run and row. So counts never
+        cover only a part.
+Rule 2: a file is one conversation (a list of messages) or a list of conversations. Each of these is
+        a list, or an object as in tau-bench's files: its `traj` or `messages` is the list, and its
+        other fields (RECORDED) are kept as they are, never computed.
+Rule 3: if one conversation is the beginning of another, that's an error: a log of requests repeats
+        the history in each request, so it would be counted several times.
 
-Limitations: a log does not say what was forced, so thoughts count as volunteered, except those that
-a call carries. Tokens, times and model names are not read.
+Limitations: forced thoughts count as volunteered. Tokens, times and model names aren't read.
 """
 
 import hashlib
@@ -32,14 +31,14 @@ from ..messages import THINK_NAME, Assistant, Json, Message, ToolCall, ToolResul
 from ..text import canonical, json_text
 from ..wire.incoming import parse_arguments
 
-RECORDED = ("info", "records", "reward", "task_id", "trial")  # beside a conversation of tau-bench
+RECORDED = ("info", "records", "reward", "task_id", "trial")  # next to a conversation in tau-bench
 ACTION = re.compile(r"(?m)^Action:\s*([\w-]+)\s*\nAction Input:")  # a call in ReAct
 
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One conversation. `header` has the instructions, as in our own transcripts; `facts` are the
-    fields that the file has beside the conversation.
+    """One conversation. `header` has the instructions, as in the kit's transcripts; `facts` are the
+    file's fields next to the conversation.
     """
 
     header: Json
@@ -48,9 +47,9 @@ class LoggedRun:
 
 
 def read_log(path: str | Path, thinks: Sequence[str] = ()) -> list[LoggedRun]:
-    """The conversations in a file. `thinks` are tools whose calls are thoughts, besides `think`.
+    """The conversations in a file. `thinks` are more tools whose calls are thoughts, like `think`.
 
-    Raises FileError if anything in the file cannot be read.
+    Raises FileError if anything in the file can't be read.
     """
     try:
         return list(_runs(_json_of(Path(path).read_bytes()), thinks))
@@ -67,7 +66,7 @@ class _Part(BaseModel, extra="forbid"):
 
 
 def _as_parts(content: Any) -> Any:
-    """A content as a list of parts. It may be a text."""
+    """A message's content as a list of parts. It may be plain text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content
@@ -104,7 +103,7 @@ class _Reply(BaseModel, extra="forbid"):
     role: Literal["assistant"]
     content: _Content = []
     refusal: str = ""
-    reasoning_content: str = ""  # two names for the same, by two families of servers
+    reasoning_content: str = ""  # two kinds of servers use two names for this
     reasoning: str = ""
     tool_calls: list[_Call] = []
     name: str = ""
@@ -133,7 +132,7 @@ def _json_of(data: bytes) -> Any:
 
 def _runs(value: Any, thinks: Sequence[str]) -> Iterator[LoggedRun]:
     if not isinstance(value, list) or not value:
-        raise ValueError("it is no list of messages, and no list of conversations")
+        raise ValueError("it is neither a list of messages nor a list of conversations")
     conversations = value
     if _is_row(value[0]):
         conversations = [value]
@@ -158,11 +157,11 @@ def _is_row(value: Any) -> bool:
 
 
 def _rows_and_facts(conversation: Any, place: str) -> tuple[list[Any], Json]:
-    """The rows of a conversation, and what is recorded beside them."""
+    """The rows of a conversation, and the fields next to them."""
     if isinstance(conversation, list):
         return conversation, {}
     if not isinstance(conversation, dict):
-        raise ValueError(f"{place}: it is no conversation")
+        raise ValueError(f"{place}: it isn't a conversation")
     facts = dict(conversation)
     rows: Any = None
     for name in ("traj", "messages"):
@@ -195,7 +194,7 @@ def _refuse_repeated_history(conversations: list[list[Any]]) -> None:
 
 
 class _Reader:
-    """Reads the rows of one conversation. `place` says which one it is."""
+    """Reads the rows of one conversation. `place` names it in errors."""
 
     def __init__(self, place: str, thinks: Sequence[str]) -> None:
         self._place = place
@@ -204,7 +203,7 @@ class _Reader:
         self._instructions: list[str] = []
         self._messages: list[Message] = []
         self._calls: tuple[ToolCall, ...] = ()  # of the last reply
-        self._results: list[ToolResult | None] = []  # one for each of these calls
+        self._results: list[ToolResult | None] = []  # one per call
 
     def read(self, rows: list[Any], facts: Json) -> LoggedRun:
         try:
@@ -238,14 +237,14 @@ class _Reader:
         thinking = row.reasoning_content or row.reasoning
         self._calls = tuple(self._call(call) for call in row.tool_calls)
         self._results = [None] * len(self._calls)
-        if not self._calls:  # beside calls, it may be a copy of one
+        if not self._calls:  # next to calls, it may be a copy of one
             for name in NAMED.findall(text) + ACTION.findall(text):
                 raise ValueError(f"a call of {name} is written as text")
         stop_reason = "tool_use" if self._calls else "end_turn"
         self._messages.append(Assistant(text, thinking, self._calls, stop_reason))
 
     def _call(self, call: _Call) -> ToolCall:
-        """A call as ours. A call that is a thought becomes a call of `think`."""
+        """A call as a ToolCall. A call that counts as a thought becomes a call of `think`."""
         arguments = parse_arguments(call.function.arguments)
         name = call.function.name
         if name in self._thinks:
@@ -257,7 +256,7 @@ class _Reader:
     def _add_result(self, row: _Result) -> None:
         """A result answers the first open call with its id."""
         text = _join_parts(row.content)
-        failed = text.lstrip().lower().startswith("error")  # a log cannot say it in another way
+        failed = text.lstrip().lower().startswith("error")  # a log has no other mark for errors
         for place, call in enumerate(self._calls):
             if call.id == row.tool_call_id and self._results[place] is None:
                 self._results[place] = ToolResult(call.id, call.name, text, failed)
@@ -275,7 +274,7 @@ class _Reader:
 
 
 def _parse_row(row: Any) -> _Row:
-    """A row by its role. Raises ValueError for one that Chat Completions does not have."""
+    """A row, by its role. Raises ValueError for a role that Chat Completions doesn't have."""
     try:
         return _ROW.validate_python(_without_empty(row), strict=True)
     except ValidationError as error:
@@ -290,12 +289,12 @@ def _refuse_row(problem: Any, row: Any) -> NoReturn:
     if kind == "union_tag_invalid":
         raise ValueError(f"the role {row['role']!r} is unknown")
     if not _is_row(row):
-        raise ValueError("it is no message")
+        raise ValueError("it isn't a message")
     raise ValueError(f"{place}: {problem['msg']}")
 
 
 def _without_empty(value: Any) -> Any:
-    """A row without the fields that have no value, such as `"refusal": null`."""
+    """A row without empty fields, such as `"refusal": null`."""
     if isinstance(value, list):
         return [_without_empty(item) for item in value]
     if not isinstance(value, dict):

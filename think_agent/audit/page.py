@@ -1,12 +1,12 @@
-"""Makes the HTML page of an audit. It needs no network, runs no script and can be printed.
+"""Creates an audit's HTML page. It needs no network, runs no script and can be printed.
 
-Rule 1: only the templates make markup. There `sanitize` writes control characters out and jinja2
-        escapes every text (`_finalize`). So what a model or a tool wrote can only be text.
-Rule 2: the content security policy of the page allows its own style sheet, and no script, image or
+Rule 1: only the templates produce markup. They escape control characters (`sanitize`) and every
+        text (`_finalize`). So what a model or a tool wrote can only be text.
+Rule 2: the page's content security policy allows only its own style sheet: no script, image or
         request.
-Rule 3: what is shown by place or color is also said in words, for screen readers and for paper.
-Rule 4: the story comes first: one line for each decision. One click opens what led to it.
-Rule 5: a template prints values and decides nothing by their words. What they are is decided here.
+Rule 3: anything shown by position or color is also there as text, for screen readers and for paper.
+Rule 4: the story comes first, with one line per decision. One click shows what led to it.
+Rule 5: templates only print values. All decisions are made here.
 
 The look is in page.css, the structure in the templates.
 """
@@ -25,23 +25,23 @@ from . import words
 from .explain import Explained
 from .report import CallReport, Note, RunReport, Step, TurnReport
 
-LONGEST_TITLE = 120  # characters; a longer request is also shown whole
+LONGEST_TITLE = 120  # characters; a longer request is also shown in full
 SCRIPTED = ("offline:", "scripted:")
-# Colors, by code. What has no color is neither good nor bad news: a denial is done, too.
+# Colors, by code. No color means neither good nor bad: a denial is also done.
 STATUS_TONES = {"done": "", "not run": "aside", "waits": "aside"}
 EXIT_TONES = {"signal": "good", "silence": "aside", "needs_human": "aside", None: "aside"}
 BAD = "bad"  # any other
 
 
 class Chip(NamedTuple):
-    """What was decided, in a word or two, and its color."""
+    """A decision in a word or two, and its color."""
 
     text: str
     tone: str
 
 
 class StepScreen(NamedTuple):
-    """One step of the second view, which shows one a screen. `number` is counted from 1."""
+    """One step of the second view, which shows one step per screen. `number` counts from 1."""
 
     number: int
     name: str
@@ -61,7 +61,7 @@ def to_html(report: RunReport, *, at_steps: bool = False) -> str:
 
 
 def describe_report(report: RunReport) -> str:
-    """What the page is of, on a line: the agent, the models, the run and its date."""
+    """The subject of the page on one line: the agent, the models, the run and its date."""
     models: list[str] = report.figures["models"]
     header = report.header
     facts = [str(header.get("name", "")), ", ".join(models)]
@@ -75,18 +75,18 @@ def describe_report(report: RunReport) -> str:
 
 
 def make_title(turn: TurnReport) -> str:
-    """The request of a turn, on a line or two."""
+    """A turn's request, on a line or two."""
     text = turn.request.text if turn.request else ""
     return shorten(text, LONGEST_TITLE) or "(no request)"
 
 
 def is_cut(turn: TurnReport) -> bool:
-    """Is the title of the turn only a part of its request?"""
+    """Is the turn's title only a part of its request?"""
     return turn.request is not None and make_title(turn) != turn.request.text
 
 
 def chapters(turn: TurnReport) -> Iterator[list[Step | Note]]:
-    """The entries of a turn, cut after each step with a decision. The last may have none."""
+    """A turn's entries, split after each step with a decision. The last part may have none."""
     chapter: list[Step | Note] = []
     for entry in turn.entries:
         chapter.append(entry)
@@ -108,7 +108,7 @@ def notes(entries: list[Step | Note], *kinds: str) -> list[Note]:
 
 
 def alarms(turn: TurnReport) -> list[tuple[Step, CallReport, Note]]:
-    """What is alarming about a call of the turn, with its place."""
+    """The alarms about calls of the turn, each with its place."""
     return [
         (step, call, event)
         for step in steps(turn.entries)
@@ -119,7 +119,7 @@ def alarms(turn: TurnReport) -> list[tuple[Step, CallReport, Note]]:
 
 
 def chip(call: CallReport) -> Chip:
-    """What became of a decision: `approve`, `✗ refused, not run: approve`, `done`."""
+    """The outcome of a decision: `approve`, `✗ refused, not run: approve`, `done`."""
     tone = STATUS_TONES.get(call.status, BAD)
     if call.status == "done":
         return Chip(call.verb or "done", tone)
@@ -130,26 +130,26 @@ def chip(call: CallReport) -> Chip:
 
 
 def show_status(call: CallReport) -> Chip:
-    """What happened to a call, as the console says it."""
+    """What happened to a call, as on the console."""
     return Chip(words.STATUS[call.status], STATUS_TONES.get(call.status, BAD))
 
 
 def what(call: CallReport) -> str:
-    """What a decision is about: its arguments without the verb, on one line."""
+    """The subject of a decision: its arguments without the verb, on one line."""
     if not call.arguments:
         return ""
     return words.brief(call.arguments, [call.verb])
 
 
 def has_history(call: CallReport) -> bool:
-    """Is there more to tell of a call than its result?"""
+    """Is there more to show about a call than its result?"""
     if len(call.events) > 1 or call.status == "refused":
         return True
     return any(event.is_warning for event in call.events)
 
 
 def tone(turn: TurnReport) -> str:
-    """The color of the headline of a turn. With an alarm in it, it is no good news."""
+    """The color of a turn's headline. It's never the good one if the turn has an alarm."""
     if alarms(turn):
         return ""
     return exit_tone(turn.exit)
@@ -160,8 +160,8 @@ def exit_tone(exit: str | None) -> str:
     return EXIT_TONES.get(exit, BAD)
 
 
-# The second view: one step a screen. It works without a script: each step has a radio button, so a
-# browser gives it the arrow keys, and the style sheet shows the step of the chosen one.
+# The second view: one step per screen, without a script. Each step has a radio button, so the arrow
+# keys work, and the style sheet shows the chosen one.
 
 
 def screens(report: RunReport) -> Iterator[StepScreen]:
@@ -174,9 +174,9 @@ def screens(report: RunReport) -> Iterator[StepScreen]:
 
 
 def screen_style(screens: list[StepScreen], at_steps: bool) -> str:
-    """The style by which one screen, or the story, is shown. The chosen radio button decides. While
-    none is chosen, the target of the link decides (`page.html#at-7`). Without a target it is the
-    first step, if the page opens `at_steps`, else the story.
+    """The style that shows one screen or the story. The chosen radio button decides, or else the
+    link's target (`page.html#at-7`). With neither, it's the first step if the page opens
+    `at_steps`, and otherwise the story.
     """
     chosen = "body:has(.stepper input:checked)"
     none_chosen = "body:not(:has(.stepper input:checked))"
@@ -208,14 +208,14 @@ def screen_style(screens: list[StepScreen], at_steps: bool) -> str:
 
 
 def render_page(file: str, **shown: Any) -> str:
-    """The page that a template makes of these values."""
+    """Render a template with these values."""
     page: str = _templates().get_template(file).render(words=words, **shown)
     return page.lstrip()
 
 
 @cache
 def _templates() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs it
 
     templates = Environment(
         autoescape=True,
@@ -247,7 +247,7 @@ def _templates() -> Any:
 
 
 def _finalize(value: object) -> object:
-    """What `{{ value }}` shows, before it is escaped; markup of the template itself is kept."""
+    """What `{{ value }}` shows, before escaping. The template's own markup is kept."""
     return value if hasattr(value, "__html__") else sanitize(str(value))
 
 

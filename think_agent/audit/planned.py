@@ -1,15 +1,15 @@
-"""Cuts a transcript into its steps, so that each can be planned again from the messages before it.
+"""Splits a transcript into steps, so that each can be planned again from the messages before it.
 
     for step in recorded_steps(messages):
         planned = agent.next_step(step.turn)
         differs(planned, step)
 
-Rule 1: planning is pure. So the plan of then can be made again, as long as the agent is the same.
-Rule 2: a step is as long as a run makes it. A start and its result are one, and so are a message of
-        the kit and the reply to it. If a run was stopped in between, they are two.
-Rule 3: how a run is opened is not planned: a person's message, and what is recorded with it.
+Rule 1: planning is pure, so the same agent makes the same plan again.
+Rule 2: steps are the same as in the run. A start and its result are one step, and so are a kit's
+        message and its reply. If a run was stopped in between, they're two.
+Rule 3: the opening of a run isn't planned: a person's message, and what's recorded with it.
 
-Limitations: `Turn` is read on, so each step has to be used before the next one is taken.
+Limitations: the steps share one `Turn`, so use each step before you take the next one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,10 +38,10 @@ from ..turn import Turn
 
 @dataclass
 class RecordedStep:
-    """A step of a transcript: `messages` were recorded for it, from `place` on, when the transcript
-    said what is in `turn`. Without messages, it is the step that comes next.
+    """A step of a transcript: `messages` were recorded for it, starting at `place`. `turn` holds
+    the facts at that time. Without messages, it's the next step.
 
-    `is_opening`: nobody planned them, because a person began the turn anew (rule 3).
+    `is_opening`: the messages open a run, so they weren't planned (rule 3).
     """
 
     place: int
@@ -51,7 +51,7 @@ class RecordedStep:
 
 
 def read_steps(transcript: Iterable[Message]) -> Iterator[RecordedStep]:
-    """Each step of a transcript. The last one, without messages, is what comes next."""
+    """Each step of a transcript. The last one, without messages, is the next step."""
     messages = list(transcript)
     openings = _openings(messages)
     turn = Turn()
@@ -67,12 +67,12 @@ def read_steps(transcript: Iterable[Message]) -> Iterator[RecordedStep]:
 
 
 def is_request(entry: object) -> bool:
-    """Is this a message of a person, which begins a turn?"""
+    """Is this a person's message, which begins a turn?"""
     return isinstance(entry, User) and entry.kind == "person"
 
 
 def _length(messages: Sequence[Message], place: int, openings: set[int]) -> int:
-    """How many messages the step that begins here has (rule 2)."""
+    """The number of messages in the step that begins here (rule 2)."""
     if place in openings or place + 1 == len(messages) or place + 1 in openings:
         return 1
     match messages[place], messages[place + 1]:
@@ -84,7 +84,7 @@ def _length(messages: Sequence[Message], place: int, openings: set[int]) -> int:
 
 
 def _openings(messages: Sequence[Message]) -> set[int]:
-    """The places of the messages that a run records before it plans anything (rule 3)."""
+    """The indexes of messages that a run records before it plans anything (rule 3)."""
     found: set[int] = set()
     for place, message in enumerate(messages):
         if is_request(message):
@@ -99,20 +99,20 @@ def _openings(messages: Sequence[Message]) -> set[int]:
 
 
 def _is_left(message: Message) -> bool:
-    """Is this the result of a call that an earlier run left open?"""
+    """Is this the result for a call that an earlier run left open?"""
     if not isinstance(message, ToolResult):
         return False
     return message.refused == "stopped" or (message.in_doubt and message.content == STOPPED_IN_IT)
 
 
-# What was planned, and what was done.
+# Comparing a plan with the record.
 
 
 def differs(planned: Step, step: RecordedStep) -> bool:
-    """Was something else recorded than what is planned, as far as the record can tell?
+    """Does the record differ from the plan, as far as the record can tell?
 
-    Whole steps are compared: a message of the kit with its text, a call with the arguments that
-    ran, a refusal with its reason, an end with its answer.
+    Whole steps are compared: a kit's message with its text, a call with the arguments that ran, a
+    refusal with its reason, an end with its answer.
     """
     if not step.messages or step.is_opening:
         return False
@@ -171,14 +171,14 @@ def _was_put_to_a_person(question: AskHuman, last: Message) -> bool:
 def _has_ended(planned: Done, last: Message, step: RecordedStep) -> bool:
     if not isinstance(last, Ended) or last.exit != planned.exit:
         return False
-    if planned.exit == "empty":  # what was done is written when it ends
+    if planned.exit == "empty":  # this answer is written at the end
         return True
     return planned.answer == (last.answer or step.turn.last_words)
 
 
 def _is_same_call(planned: ToolCall, arguments: Json | None, step: RecordedStep) -> bool:
-    """Is the planned call the next one, with the `arguments` with which that was run? (None: as the
-    model wrote them.)
+    """Is the planned call the next one, with the `arguments` that it ran with? (None: as the model
+    wrote them.)
     """
     pending = step.turn.pending
     if not pending or planned.id != pending[0].id or planned.name != pending[0].name:

@@ -1,8 +1,8 @@
 """Reads a transcript for an audit, even if the file is damaged.
 
-Rule 1: everything that can be read is shown, because an audit is made when something went wrong. A
-        line that cannot be read, such as a half-written last one, is an entry of its own.
-        (transcript.py, which resumes runs, is strict.)
+Rule 1: everything readable is shown, because audits are for runs in which something went wrong. An
+        unreadable line, such as a half-written last one, is its own entry. (transcript.py, which
+        resumes runs, is strict.)
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from ..transcript import VERSION
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line of the file that is no message: its number, its text and the problem."""
+    """A line of the file that isn't a message: its number, its text and the problem."""
 
     line: int
     raw: str
@@ -31,9 +31,9 @@ Entry = Message | Unreadable
 class Record(NamedTuple):
     """The content of a file: its header, its entries, and warnings about the file.
 
-    `lines` are the numbers of the lines of the entries. `headers`: each header, with the place in
-    `entries` from which on it holds; `header` is all of them as one. `digest` is the SHA-256 of the
-    file, by which a copy can be told from it. All three are empty for messages in memory.
+    `lines` are the entries' line numbers. `headers`: each header, with the index in `entries` from
+    which it applies; `header` is all of them merged. `digest` is the file's SHA-256, which shows
+    whether a copy is the same. All three are empty for messages in memory.
     """
 
     header: Json
@@ -45,13 +45,13 @@ class Record(NamedTuple):
 
     @property
     def messages(self) -> list[Message]:
-        """The entries that could be read."""
+        """The readable entries."""
         return [entry for entry in self.entries if not isinstance(entry, Unreadable)]
 
 
 def read(path: str | Path) -> Record:
-    """Read a transcript, damaged or not. Raises TranscriptError if the file is missing, or if no
-    line of it can be read.
+    """Read a transcript, damaged or not. Raises TranscriptError if the file is missing or has no
+    readable line.
     """
     try:
         data = Path(path).read_bytes()
@@ -67,7 +67,7 @@ def read(path: str | Path) -> Record:
         try:
             found: Json = json.loads(line)
             if found["type"] == "transcript":
-                header |= found  # a later one says what has changed
+                header |= found  # a later header overrides
                 headers.append((len(entries), found))
                 continue
             entries.append(from_json(found))

@@ -1,19 +1,18 @@
-"""Redaction hides the values of named fields everywhere in a run.
+"""Redaction: hide the values of named fields everywhere in a run.
 
-Rule 1: a field has the name that a tool or the model gave it (`order_id`); `orderId`, `Order ID`
-        and `order-id` are the same field. The messages' own fields (`text`, `thinking`, `reason`)
-        do not count: if a tool has an argument of that name, only that argument is hidden.
-Rule 2: every field of every message is searched. The value of a hidden field is removed from that
-        field and from every other place: from any text, JSON or not, and from inside a word.
-Rule 3: what cannot be searched is left out whole, with a warning: a provider's own form of a reply,
-        a line that cannot be read.
+Rule 1: a field is named by a tool or the model (`order_id`); `orderId`, `Order ID` and `order-id`
+        are the same field. The messages' own fields (`text`, `thinking`, `reason`) don't count: if
+        a tool has an argument with such a name, only that argument is hidden.
+Rule 2: every field of every message is searched. A hidden field's value is removed there and
+        everywhere else: in any text, JSON or not, even inside a word.
+Rule 3: what can't be searched is left out, with a warning: a provider's native reply, an unreadable
+        line.
 
-Rule 4: a value is found in every spelling of the same characters (`spellings.py`): escaped for
-        JSON, HTML or a URL, once or several times, whole or in part, in any Unicode form.
+Rule 4: a value is found in any spelling of its characters (`spellings.py`): escaped for JSON, HTML
+        or a URL, once or several times, completely or in part, in any Unicode form.
 
-Limitations: in other words, cut in two by a line break, or encoded so that no character is left
-(base64, a hash, a picture), a value is not found. A value of fewer than three characters is removed
-only from its own field.
+Limitations: a value isn't found if it's paraphrased, split by a line break, or encoded (base64, a
+hash, a picture). A value of fewer than three characters is removed only from its own field.
 """
 
 import re
@@ -30,11 +29,11 @@ from .spellings import Spelled, fold_text, readings
 
 REDACTED = "[redacted]"
 SHORTEST_VALUE = 3  # characters; removing every "1" and "ok" would remove the run
-OPAQUE = {  # fields that cannot be searched for values
+OPAQUE = {  # fields that can't be searched for values
     "native": "what a provider keeps of a reply in its own form",
     "raw": "a line that cannot be read",
 }
-# The value after a field that a text names; null, true and false are none.
+# The value after a field's name in a text; null, true and false don't count.
 VALUE = r"""(?xs:(?P<value>
     (?P<quote>\\*["'])(?P<quoted>(?:\\.|.)*?)(?:(?P=quote)|\Z)
     | (?P<nested>[\[{])
@@ -48,8 +47,8 @@ class Redaction:
     def __init__(self, fields: Iterable[str], entries: Iterable[Entry]) -> None:
         self._fields = {_spell_plainly(name): name for name in fields}
         self._missing = dict(self._fields)  # not found yet
-        self._left_out: set[str] = set()  # what could not be searched
-        self._values: dict[int, set[str]] = defaultdict(set)  # folded, by their length
+        self._left_out: set[str] = set()  # parts that couldn't be searched
+        self._values: dict[int, set[str]] = defaultdict(set)  # folded, by length
         spellings = "|".join(r"[\s_-]?".join(map(re.escape, name)) for name in self._fields)
         name = rf"(?i:(?<![a-z0-9])(?P<field>{spellings}))[\\\"'\s]*[:=>]\s*"
         self._named = re.compile(name + VALUE)
@@ -57,7 +56,7 @@ class Redaction:
             self.hide(entry)
 
     def warnings(self) -> Iterator[str]:
-        """What could not be done: fields that were not found, and what was left out."""
+        """Fields that weren't found, and parts that were left out."""
         for name in self._missing.values():
             yield f"There is no field {name} to redact, so nothing was hidden under that name."
         for what in sorted(self._left_out):
@@ -81,17 +80,17 @@ class Redaction:
         return value
 
     def _change(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """The fields of a message or a report, without what is hidden."""
+        """The fields of a message or a report that change when values are hidden."""
         for each in fields(value):
             old = getattr(value, each.name)
             if each.name in OPAQUE and old is not None:
                 self._left_out.add(OPAQUE[each.name])
                 yield each.name, REDACTED
-            elif not isinstance(old, int | float):  # counts of the report, and tokens
+            elif not isinstance(old, int | float):  # counts and tokens
                 yield each.name, self.hide(old)
 
     def _item(self, name: str, value: Any) -> Any:
-        """The value of a field or a key, without what is hidden."""
+        """The value of a field or key, without hidden values."""
         field = _spell_plainly(name)
         if field not in self._fields or value in ("", None):
             return self.hide(value)
@@ -113,7 +112,7 @@ class Redaction:
 
     def _mask(self, text: str) -> str:
         """A text without hidden fields and hidden values."""
-        hidden: list[tuple[int, int]] = []  # the parts to leave out: begin and end
+        hidden: list[tuple[int, int]] = []  # the ranges to remove
         spelled = readings(text)
         for reading in spelled:
             self._hide_named(reading, hidden)
@@ -128,8 +127,8 @@ class Redaction:
         return masked + text[last:]
 
     def _hide_named(self, reading: Spelled, hidden: list[tuple[int, int]]) -> None:
-        """Hide each value whose field a reading names, and remember it. A value that is hidden
-        already is not read again: without its escapes, its JSON may be broken.
+        """Hide and remember each value whose field is named in a reading. A value that's already
+        hidden isn't read again: without its escapes, its JSON may be broken.
         """
         before = sorted(hidden)
         named = self._named.search(reading.text)
@@ -144,7 +143,7 @@ class Redaction:
             named = self._named.search(reading.text, end)
 
     def _add_named(self, named: re.Match[str]) -> int:
-        """Remember the value of a field that a text names. Returns where the value ends."""
+        """Remember the value after a field's name in a text. Returns where the value ends."""
         self._missing.pop(_spell_plainly(named["field"]), None)
         if named["nested"]:
             found = json_at(named.string, named.start("value"))
@@ -160,7 +159,7 @@ class Redaction:
         return named.end()
 
     def _find_known_values(self, reading: Spelled) -> Iterator[tuple[int, int]]:
-        """Where in the original text there are values of hidden fields."""
+        """Where hidden values are in the original text."""
         lengths = sorted(self._values, reverse=True)
         last = 0
         for at in range(len(reading.folded)):
@@ -171,10 +170,10 @@ class Redaction:
                     last = end
 
     def _is_value(self, text: str) -> bool:
-        """Is the whole text a value of a hidden field?"""
+        """Is the whole text a hidden value?"""
         return fold_text(text) in self._values[len(fold_text(text))]
 
 
 def _spell_plainly(name: str) -> str:
-    """A name without what its spellings differ in."""
+    """A name without the differences between its spellings."""
     return re.sub(r"[\s_-]", "", name).lower()

@@ -1,16 +1,15 @@
-"""Makes a Report of a transcript: the data that every form of the audit shows.
+"""Builds the report of a transcript: the data that every form of the audit shows.
 
-Rule 1: `report` is a pure function, messages in and a Report out: no file, no clock.
-Rule 2: nothing is decided here. turn.py says what a thought covers, how it came about, whether a
-        call may have happened before, and how a turn ends; contradictions.py, where the records
-        disagree.
-Rule 3: nothing is left out. Every start, crash, repeat, verdict, check and refusal is in its place,
-        and so is every line that could not be read. Each step holds its messages.
-Rule 4: a report is redacted as a whole, when it is made. So no form of it can forget to redact.
+Rule 1: `report` is a pure function from messages to a RunReport: no file, no clock.
+Rule 2: nothing is decided here. turn.py says what a thought covers, why it was written, whether a
+        call may have happened, and how a turn ends; contradictions.py finds records that disagree.
+Rule 3: nothing is left out: every start, crash, repeat, verdict, check, refusal and unreadable line
+        is in its place. Each step has its messages.
+Rule 4: a report is redacted as a whole, when it's built. So no output can forget to redact.
 
-Limitations: it knows only what the transcript says. Any text of an answer that is the number of a
-result counts as a source (`policies/answer.py`). It has the duration of a turn, but for a single
-step only the times of its messages.
+Limitations: it knows only the transcript. Any text in an answer that's the number of a result
+counts as a source (`policies/answer.py`). It has durations of turns, but for a step only its
+messages' times.
 """
 
 from collections import Counter
@@ -58,38 +57,38 @@ Answer = ToolResult | Started | Verdict  # messages about one call
 
 @dataclass
 class Note:
-    """What happened, as text. `entry` is its message; a crash leaves none. `kind` is a key of the
-    console's LOOK. An `"alarm"` is the worst: something may have happened, or happened twice.
-    `source`: the number of the step on whose result a claim of the answer stands.
+    """An event, as text. `entry` is its message; a crash has none. `kind` is a key of the console's
+    LOOK. `"alarm"` is the worst: something may have happened, or happened twice. `source`: the
+    number of the step whose result supports a claim of the answer.
     """
 
     text: str
     entry: Any = None
     kind: str = "notice"
     source: int | None = None
-    number: ClassVar[None] = None  # it is in no step
+    number: ClassVar[None] = None  # not part of a step
 
     @property
     def events(self) -> "list[Note]":
-        """Itself: what a step has, too."""
+        """Itself, for the same interface as a step."""
         return [self]
 
     @property
     def is_warning(self) -> bool:
-        """Should a reader not miss it?"""
+        """Must a reader notice it?"""
         return self.kind in ("alarm", "warning", "unmet")
 
 
 @dataclass
 class CallReport:
-    """A call and its result. A think call is a thought, and any other call may carry one: `text`
-    and `should_continue` (None: missing or unreadable) belong to that thought.
+    """A call and its result. A think call is a thought, and any other call may carry one. `text`
+    and `should_continue` (None: missing or unreadable) are the thought's.
 
-    `thought` is the number of that thought in the report, or of the thought behind the call, whose
-    text is `behind`. `how` says how it came about (a key of `words.HOW`). `decision`: the call
-    changes something, or was judged; a look-up is no decision. `verb`: what was decided, if the
-    tool has an argument that takes one of a few words. `arguments` are the ones it was run with.
-    `status` is a key of `words.STATUS`. `events` are in order.
+    `thought` is that thought's number in the report, or the number of the thought that covers the
+    call; the latter's text is `behind`. `how`: why it was written (a key of `words.HOW`).
+    `decision`: the call changes something, or a policy or person judged it; a look-up isn't a
+    decision. `verb`: the decision, if the tool has an argument with a few fixed values. `arguments`
+    are those it ran with. `status` is a key of `words.STATUS`. `events` are in order.
     """
 
     call: ToolCall
@@ -108,7 +107,7 @@ class CallReport:
 
 @dataclass
 class Step:
-    """One model call: its reply, notes about the reply, and what happened to the calls in it."""
+    """One model call: its reply, notes about the reply, and its calls."""
 
     number: int
     reply: Assistant
@@ -128,9 +127,9 @@ class Step:
 
 @dataclass
 class TurnReport:
-    """One request of a person, and the work on it. `request` is None if the transcript begins
-    without one, `exit` is None if the turn has not ended, `answer` is empty if there is none.
-    `cause`: why the last reply broke off; empty if it did not. `figures`: the line of counts.
+    """A person's request, and the work on it. `request` is None if the transcript begins without
+    one, `exit` is None if the turn hasn't ended, `answer` is empty if there is none. `cause`: why
+    the last reply was cut off, if it was. `figures`: the line of counts.
     """
 
     request: User | None = None
@@ -143,8 +142,8 @@ class TurnReport:
 
 @dataclass
 class PlacedFinding:
-    """A finding of `check`: where it is in the file, in which step (None: before the first), and
-    what it is.
+    """A finding of `check`: its place in the file, its step (None: before the first), and its
+    text.
     """
 
     where: str
@@ -154,8 +153,8 @@ class PlacedFinding:
 
 @dataclass
 class CheckedRecord:
-    """What `check` found, in two kinds (`check.py`). `steps`: how many steps were planned again;
-    None without an agent.
+    """The two kinds of findings of `check` (`check.py`). `steps`: the number of steps planned
+    again; None without an agent.
     """
 
     impossible: list[PlacedFinding]
@@ -165,10 +164,10 @@ class CheckedRecord:
 
 @dataclass
 class RunReport:
-    """A whole transcript. `figures`: counts over all turns, by name; `problems`: of the file;
-    `steps`: why the loop took each step, and `checked`: what is wrong with the record, each if it
-    was asked for. `origin`: where the report comes from, by name: the file and its digest, the
-    command, the date.
+    """A whole transcript. `figures`: counts over all turns, by name. `problems`: with the file.
+    Only on request: `steps`, why the loop took each step, and `checked`, what's wrong with the
+    record. `origin`: where the report comes from, by name: the file and its digest, the command,
+    the date.
     """
 
     header: Json
@@ -181,7 +180,7 @@ class RunReport:
 
     @property
     def warnings(self) -> Iterator[tuple[int | None, str]]:
-        """All warnings, each with the number of its step (None: of the file or of a turn)."""
+        """All warnings, each with its step's number (None: about the file or a turn)."""
         for text in self.problems:
             yield None, text
         for turn in self.turns:
@@ -197,7 +196,7 @@ def to_json_report(report: RunReport) -> Json:
     return {**asdict(report), "warnings": warnings}
 
 
-# From a transcript to its Report.
+# From a transcript to its report.
 
 
 def report(
@@ -211,13 +210,13 @@ def report(
     findings: Findings | None = None,
     origin: Mapping[str, str] | None = None,
 ) -> RunReport:
-    """The report of a transcript: `report(outcome.transcript)`, or of the entries
-    that `audit.read` found in a file.
+    """The report of a transcript: `report(outcome.transcript)`, or of the entries that `audit.read`
+    returns.
 
-    `redact` names the fields to hide (`redaction.py`). `guarded` are patterns of tools whose calls
-    are decisions (`"book_*"`), if neither starts nor the header say which tools only read.
-    `explained`: each step, as `explain(agent, transcript)` found it. `findings`: what
-    `check(record, agent)` found. `origin`: see Report.
+    `redact`: the fields to hide (`redaction.py`). `guarded`: name patterns of tools whose calls are
+    decisions (`"book_*"`), if neither starts nor the header show which tools only read.
+    `explained`: the steps from `explain(agent, transcript)`. `findings`: from `check(record,
+    agent)`. `origin`: see RunReport.
     """
     header = header or {}
     if any(isinstance(entry, Started) for entry in entries):
@@ -231,14 +230,14 @@ def report(
     whole = RunReport(header, builder.figures(), [], builder.turns, list(explained))
     whole.origin = dict(origin or {})
     if findings:
-        whole.checked = builder.checked(findings)
+        whole.checked = builder.place_findings(findings)
     made: RunReport = redaction.hide(whole)
     made.problems = [*warnings, *redaction.warnings()]
     return made
 
 
 class _Builder:
-    """Takes one entry after the other; steps and thoughts are numbered through all turns."""
+    """Takes entries one by one. Steps and thoughts are numbered across all turns."""
 
     def __init__(self, header: Json, guarded: Sequence[str]) -> None:
         self.turns: list[TurnReport] = []
@@ -248,11 +247,11 @@ class _Builder:
         self._contradictions = Contradictions(self._tools, self._reading)
         self._speakers: list[str] = []  # of each reply
         self._actions: list[Action] = []
-        self._number_of: dict[Thought, int | None] = {}  # of each that was recorded
+        self._number_of: dict[Thought, int | None] = {}  # of each recorded thought
         self._sources: dict[str, Note] = {}  # by a result's number: its call, its step
-        self._thoughts = 0  # how many there were
-        self._open: list[CallReport] = []  # no result yet
-        self._step_of: list[int] = []  # of each entry; 0 before the first
+        self._thoughts = 0  # how many so far
+        self._open: list[CallReport] = []  # without a result
+        self._step_of: list[int] = []  # for each entry; 0 before the first step
 
     def add(self, entry: Entry) -> None:
         """Add the next entry to its turn, step and call."""
@@ -281,7 +280,7 @@ class _Builder:
         self._contradict(entry, None, turn.entries)
 
     def _begin(self, entry: Entry) -> None:
-        """A person's message begins a turn. Any other message reopens a turn that has ended."""
+        """A person's message begins a turn. Any other message reopens one that has ended."""
         ended = self._reading.ended
         if is_request(entry) or not self.turns:
             self.end()
@@ -291,8 +290,8 @@ class _Builder:
             self.turns[-1].entries.append(Note(text, ended))
 
     def _of_reply(self, reply: Assistant) -> Iterator[Note]:
-        """Who replied, if it is another model, or the same in another dialect; then what a watcher
-        was told about the reply, and what is wrong with it.
+        """Notes about a reply: its model and dialect, if they changed; the notice for watchers; and
+        any problem with it.
         """
         speaker = words.join_facts(f"{reply.provider}:{reply.model}".strip(":"), reply.dialect)
         if self._speakers and self._speakers[-1] != speaker:
@@ -328,7 +327,7 @@ class _Builder:
         return shown
 
     def _verb(self, call: ToolCall) -> str:
-        """The argument that takes one of a few words; empty if the tool has none."""
+        """The argument with a few fixed values; empty if the tool has none."""
         if isinstance(call.arguments, str):
             return ""
         parameters = self._tools.get(call.name, {}).get("parameters", {})
@@ -375,7 +374,7 @@ class _Builder:
                 notes.append(Note(text, kind=kind))
 
     def _stand(self, call: CallReport) -> None:
-        """Find the thought behind the call that is next."""
+        """Find the thought that covers the next call."""
         behind = self._reading.thought_behind(call.call)
         if behind and not call.how:
             call.thought = self._number_of[behind]
@@ -383,7 +382,7 @@ class _Builder:
             call.behind = behind.text
 
     def _start(self, started: Started) -> Note:
-        """A call is run. It is run again if the same call was started before without a result."""
+        """The note about a start, which is a repeat if the call started before without a result."""
         under = ""
         if started.key:
             under = f" under the idempotency key {started.key}"
@@ -394,8 +393,8 @@ class _Builder:
         return Note(text, started, "alarm")
 
     def _result(self, call: CallReport, result: ToolResult) -> Note:
-        """A call has its result."""
-        if result.is_error or result.name != THINK_NAME:  # else it says that the thought is noted
+        """The note about a call's result."""
+        if result.is_error or result.name != THINK_NAME:  # otherwise it only confirms the thought
             call.result = result.content
         is_thought = call.call.name == THINK_NAME and not result.refused
         if is_thought and not result.is_error:
@@ -414,30 +413,30 @@ class _Builder:
         return Note(call.status, result, "status")
 
     def _leave_open(self) -> None:
-        """These calls have no result. One may wait for a person; the others will get none."""
+        """These calls have no result. One may be waiting for a person; the others won't get any."""
         paused = self._reading.paused
         waiting = None
-        if paused and paused.call_id:  # the next call; another one may have the same id
+        if paused and paused.call_id:  # the next call: another may have the same id
             waiting = next((call for call in self._open if call.call.id == paused.call_id), None)
         for call in self._open:
             self._stand(call)
             self._leave(call)
             if call is waiting:
                 call.status = "waits"
-                call.decision = True  # a person has to make it
+                call.decision = True  # by a person
             elif call.status == "not run" and call.call.name != THINK_NAME:
                 call.events.append(Note(f"{call.call.name}: not run.", kind="warning"))
         self._open = []
 
     def _leave(self, call: CallReport) -> None:
-        """If the last message about a call is its start, it has not returned."""
+        """If a call's last message is its start, it didn't return."""
         match [event.entry for event in call.events if event.entry]:
             case [*_, Started()]:
                 text = "the run stopped during this call: it may have happened"
                 call.events.append(Note(text, kind="alarm"))
 
     def end(self) -> None:
-        """The turn is over."""
+        """Finish the turn."""
         if not self.turns:
             return
         self._leave_open()
@@ -458,15 +457,15 @@ class _Builder:
         turn.figures = words.figures(turn.exit, reading)
         self._actions += reading.actions
 
-    def checked(self, findings: Findings) -> CheckedRecord:
-        """The findings, each with its step."""
+    def place_findings(self, findings: Findings) -> CheckedRecord:
+        """The findings, with their steps."""
         return CheckedRecord(
-            [self._found(finding) for finding in findings.impossible],
-            [self._found(finding) for finding in findings.otherwise],
+            [self._place_finding(finding) for finding in findings.impossible],
+            [self._place_finding(finding) for finding in findings.otherwise],
             findings.steps,
         )
 
-    def _found(self, finding: Finding) -> PlacedFinding:
+    def _place_finding(self, finding: Finding) -> PlacedFinding:
         step = self._step_of[finding.place] or None
         return PlacedFinding(finding.where, step, finding.text)
 
@@ -482,12 +481,12 @@ class _Builder:
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Does the name of a tool match one of the patterns (`"book_*"`)?"""
+    """Does a tool's name match one of the patterns (`"book_*"`)?"""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _find_texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
-    """Each text in an answer that is JSON, with its place."""
+    """Each text in a JSON answer, with its path."""
     match value:
         case str():
             yield place, value
@@ -499,7 +498,7 @@ def _find_texts(value: Any, place: str = "answer") -> Iterator[tuple[str, str]]:
 
 
 def _in_words(entry: Entry) -> Note:
-    """The note for an entry that belongs to no step."""
+    """The note for an entry that isn't part of a step."""
     kind = "warning"
     match entry:
         case User():

@@ -1,13 +1,13 @@
-"""What is true of every record that a run wrote, whatever its agent was.
+"""Rules that hold for every record of a run, whatever the agent.
 
-Rule 1: a rule reads the record alone: the messages before one, that message, and what the header
-        says of the tools. It knows no agent, no setting and no clock.
-Rule 2: a rule yields a complaint only for what no run writes. So it is silent where settings decide
-        (which limit, how patient), and about words (of a thought, a result, an answer).
-Rule 3: what the messages say is read by `Turn`, as everywhere.
+Rule 1: a rule reads only the record: a message, the messages before it, and the tools in the
+        header. It doesn't use an agent, settings or a clock.
+Rule 2: a rule complains only about what no run writes. So it ignores anything that depends on
+        settings (which limit, how patient), and the wording of thoughts, results and answers.
+Rule 3: messages are read by `Turn`, as everywhere.
 
-Limitations: a policy of your own that takes back what the kit has decided (a refusal of the gate,
-the end of a turn, the tool choice of a closing reply) makes records that look wrong here.
+Limitations: a custom policy that undoes the kit's decisions (a refusal by the gate, the end of a
+turn, the tool choice of a closing reply) produces records that look wrong here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,8 +45,8 @@ Complaints = Iterator[str]
 
 @dataclass(frozen=True)
 class Before:
-    """What the record says before a message. `last` is the message right before it. `tools` are
-    those of the header, by name, each with its guards; None if there is no header.
+    """The record before a message. `last` is the message right before it. `tools` are the header's
+    tools and their guards, by name; None if there is no header.
     """
 
     turn: Turn
@@ -55,7 +55,7 @@ class Before:
 
     @property
     def call(self) -> ToolCall | None:
-        """The next call, if it may run: its reply is whole, and no closing one."""
+        """The next call, if it may run: its reply is complete and isn't a closing reply."""
         turn = self.turn
         if not turn.pending or turn.reply is None:
             return None
@@ -65,23 +65,23 @@ class Before:
 
     @cached_property
     def step(self) -> Step:
-        """What comes next by the loop alone."""
+        """The next step according to the loop alone."""
         return next_step(self.turn)
 
     @property
     def guarded(self) -> set[str]:
-        """The names of the tools that run only behind a thought."""
+        """The names of the tools that need a thought."""
         tools = self.tools or {}
         return {name for name in tools if tools[name].get("think_first")}
 
     def guard(self, call: ToolCall, name: str) -> object:
-        """What the header says of the tool of `call` under this name; None if nothing."""
+        """The header's value under this name for the tool of `call`; None if there is none."""
         if self.tools is None:
             return None
         return self.tools.get(call.name, {}).get(name)
 
     def records_start(self, call: ToolCall) -> bool | None:
-        """Is the start of such a call recorded? None if it is not known."""
+        """Are starts of this tool recorded? None if that isn't known."""
         if self.tools is None or call.name not in self.tools:
             return None
         may_repeat = self.guard(call, "read_only") or self.guard(call, "idempotent")
@@ -92,13 +92,13 @@ Rule = Callable[[Before, Message], Complaints]
 
 
 def complaints(before: Before, message: Message) -> Complaints:
-    """Everything that is wrong with this message in this place."""
+    """All problems with this message at this place."""
     for rule in RULES:
         yield from rule(before, message)
 
 
 def _find_begun(before: Before, message: Message) -> ToolCall | None:
-    """The action that begins to run with this message: its start, or its result if it has none."""
+    """The action that this message starts: by its start, or by its result if it has no start."""
     call = before.call
     if call is None or call.name == THINK_NAME or not _is_about(message, call):
         return None
@@ -123,8 +123,8 @@ def a_person_begins(before: Before, message: Message) -> Complaints:
 
 
 def calls_are_answered_in_order(before: Before, message: Message) -> Complaints:
-    """Whatever is about a call is about the next one. The calls of a closing reply, and of one that
-    broke off, have at most a result that says that they were not run.
+    """A message about a call is about the next call. Calls of a closing or truncated reply can only
+    have a result that says they didn't run.
     """
     if not isinstance(message, ToolResult | Started | Verdict | Paused) or not message.call_id:
         return
@@ -140,8 +140,8 @@ def calls_are_answered_in_order(before: Before, message: Message) -> Complaints:
 
 
 def no_call_is_dropped(before: Before, message: Message) -> Complaints:
-    """Each call has its result before anything else is said. Only the end of a turn may leave calls
-    open, and only some ends do.
+    """Each call has its result before the conversation continues. Only certain ends of a turn leave
+    calls open.
     """
     if before.call is None or before.turn.ended:
         return
@@ -154,11 +154,11 @@ def no_call_is_dropped(before: Before, message: Message) -> Complaints:
 
 
 def stopped_calls_are_followed_by_a_request(before: Before, message: Message) -> Complaints:
-    """What an earlier run left open is answered when a person says something else."""
+    """Calls that an earlier run left open are answered when a person sends a new request."""
     if before.last is None or not _is_stopped(before.last):
         return
     if not is_request(message) and not _is_stopped(message):
-        yield "a call before it was given up for a new request, and there is none"
+        yield "an earlier call was dropped for a new request, and there is no such request"
 
 
 def _is_stopped(message: Message) -> bool:
@@ -166,18 +166,18 @@ def _is_stopped(message: Message) -> bool:
 
 
 def an_end_is_an_end(before: Before, message: Message) -> Complaints:
-    """After the end of a turn a person speaks, unless a reply broke off: then it may go on."""
+    """After the end of a turn a person speaks, or a turn with a truncated reply is resumed."""
     ended = before.turn.ended
     if ended is None or is_request(message):
         return
     goes_on = ended.exit == "truncated" and message == GO_ON
     is_left_open = isinstance(message, ToolResult) and before.turn.started is not None
     if not goes_on and not is_left_open and not _is_stopped(message):
-        yield "the turn had ended, and nobody has begun another"
+        yield "the turn had ended, and no other had begun"
 
 
 def a_pause_waits(before: Before, message: Message) -> Complaints:
-    """After a question to a person comes the answer, or another request."""
+    """A question to a person is followed by the answer or another request."""
     if not isinstance(before.last, Paused):
         return
     if isinstance(message, Verdict):
@@ -188,7 +188,7 @@ def a_pause_waits(before: Before, message: Message) -> Complaints:
         return
     if isinstance(message, ToolResult) and message.in_doubt:
         return
-    yield "the run waited for a person, and nobody has decided"
+    yield "the run was waiting for a person, and no one decided"
 
 
 # Calls.
@@ -199,7 +199,7 @@ def a_guarded_call_has_a_thought(before: Before, message: Message) -> Complaints
     if call is None or call.name not in before.guarded:
         return
     if not before.turn.thought_behind(call, before.guarded):
-        yield f"{call.name} ran without a thought behind it"
+        yield f"{call.name} ran without a thought"
 
 
 def a_no_is_a_no(before: Before, message: Message) -> Complaints:
@@ -214,22 +214,22 @@ def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
     if call is None or before.turn.verdict is not None:
         return
     if before.guard(call, "needs_approval") == "always":
-        yield f"{call.name} ran, and nobody had said yes"
+        yield f"{call.name} ran without a person's yes"
     elif call.recovered and before.tools is not None and not before.guard(call, "read_only"):
-        yield f"{call.name} ran from a text, and nobody had said yes"
+        yield f"{call.name} ran from a text without a person's yes"
     elif isinstance(message, Started) and _is_repeated(before, call, message):
-        yield f"{call.name} was repeated although it may have happened, and nobody had said yes"
+        yield f"{call.name} may have happened, and was repeated without a person's yes"
 
 
 def _is_repeated(before: Before, call: ToolCall, start: Started) -> bool:
-    """Is this a call that may have happened, of a tool that must not run twice?"""
+    """May this call have happened before, with a tool that mustn't run twice?"""
     if not before.records_start(call) or before.guard(call, "takes_key"):
         return False
     return before.turn.history.read(Doubts).find(bare(call), start.same) is not None
 
 
 def a_start_comes_first(before: Before, message: Message) -> Complaints:
-    """A call that changes something has a start, and no other has one."""
+    """Calls with side effects have a start, and others don't."""
     if before.call is None or not _is_about(message, before.call):
         return
     call = before.call
@@ -243,18 +243,18 @@ def a_start_comes_first(before: Before, message: Message) -> Complaints:
 
 
 def a_tool_exists(before: Before, message: Message) -> Complaints:
-    """A call runs only if the agent has its tool, and if its arguments are an object."""
+    """A call runs only if the tool exists and the arguments are an object."""
     call = _find_begun(before, message)
     if call is None:
         return
     if before.tools is not None and call.name not in before.tools:
         yield f"there is no tool {call.name!r}"
     elif isinstance(as_run(call, message.arguments).arguments, str):  # type: ignore[union-attr]
-        yield f"the arguments of {call.name} are no JSON object"
+        yield f"the arguments of {call.name} aren't a JSON object"
 
 
 def what_ran_is_what_was_decided(before: Before, message: Message) -> Complaints:
-    """The arguments of yes, start and result are the same."""
+    """The yes, the start and the result have the same arguments."""
     call, turn = before.call, before.turn
     if call is None or not isinstance(message, Started | ToolResult):
         return
@@ -276,7 +276,7 @@ def _are_same(one: Json | str | None, other: Json | str | None) -> bool:
 
 
 def _has_not_run(message: Message) -> bool:
-    """Was this call not run now? (An earlier run may have started it.)"""
+    """Did this call not run now? (An earlier run may have started it.)"""
     if not isinstance(message, ToolResult):
         return False
     return bool(message.refused) or message.content == STOPPED_IN_IT
@@ -288,14 +288,14 @@ def a_yes_says_to_what(before: Before, message: Message) -> Complaints:
             yield "the yes does not say to which arguments"
 
 
-# Results of calls that did not run.
+# Results of calls that didn't run.
 
 
 def a_refusal_is_an_error(before: Before, message: Message) -> Complaints:
     if not isinstance(message, ToolResult):
         return
     if message.refused and not message.is_error:
-        yield "the call was refused, and its result is no error"
+        yield "the call was refused, but its result isn't an error"
     if message.in_doubt and not before.turn.started:
         yield "it may have happened, and it was never started"
     was_started = before.turn.started is not None
@@ -304,7 +304,7 @@ def a_refusal_is_an_error(before: Before, message: Message) -> Complaints:
 
 
 def a_refusal_has_its_reason(before: Before, message: Message) -> Complaints:
-    """The codes of the kit, as far as the record alone says why."""
+    """The kit's refusal codes, as far as the record alone can show the reason."""
     call = before.call
     if call is None or not isinstance(message, ToolResult) or not _is_about(message, call):
         return
@@ -317,7 +317,7 @@ def a_refusal_has_its_reason(before: Before, message: Message) -> Complaints:
                 yield "it was refused for lack of a thought, and there is one"
         case "person":
             if verdict is None or (verdict.decision == "yes" and not verdict.edited):
-                yield "it was refused by a person, and nobody had said no"
+                yield "it was refused by a person, but no one had said no"
         case "text" if not call.recovered:
             yield "it was refused because it was written as text, and it was not"
         case "repeat":
@@ -326,7 +326,7 @@ def a_refusal_has_its_reason(before: Before, message: Message) -> Complaints:
                 yield "it was refused because it had just succeeded, and it had not"
 
 
-# What the model is asked, and what the kit says.
+# Requests to the model, and messages from the kit.
 
 
 def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
@@ -335,14 +335,14 @@ def a_reply_follows_something_new(before: Before, message: Message) -> Complaint
 
 
 def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
-    """After the signal, and after a message that closes the turn, no tool can be called."""
+    """After the signal or a closing message, the tool choice is "none"."""
     turn = before.turn
     if not isinstance(message, Assistant) or turn.last is None:
         return
     if isinstance(turn.last, User) and turn.last.kind == "policy":
-        return  # a policy of the user asks as it likes
+        return  # a custom policy may choose anything
     if turn.is_answered and turn.signal == "cannot":
-        return  # it closes only with a think tool that offers that value
+        return  # it closes only if the think tool has that value
     closes = turn.says_done or turn.asks_to_close
     if closes and message.tool_choice != "none":
         yield "it was not asked as a closing reply, although the turn was to be closed"
@@ -372,7 +372,7 @@ def an_end_has_its_reason(before: Before, message: Message) -> Complaints:
     if not isinstance(message, Ended):
         return
     if before.turn.ended:
-        return  # `an_end_is_an_end` says so
+        return  # `an_end_is_an_end` reports that
     is_stopped = before.turn.read(Decisions).stop is not None
     exits = {"declined"} if is_stopped else _find_exits(before)
     if message.exit not in exits:
@@ -380,18 +380,18 @@ def an_end_has_its_reason(before: Before, message: Message) -> Complaints:
 
 
 def _find_exits(before: Before) -> set[str]:
-    """The exits that the turn may have here."""
+    """The exits that are possible here."""
     turn = before.turn
     found: set[str] = set()
     if turn.limit:
         found.add(turn.limit)
     else:
-        found |= {"limit", "budget"}  # which limits there were is a setting
+        found |= {"limit", "budget"}  # limits are settings
     if _has_missed(turn):
         found.add("gave_up")
     exit = _exit_by_the_loop(before)
     if exit in SAYS_DONE:
-        found.add("invalid_answer")  # the type of the answer is not in the record
+        found.add("invalid_answer")  # the answer's type isn't in the record
         exit = "unmet" if turn.read(Checks).missing else exit
     if exit and turn.signal == "cannot":
         found.add("cannot")
@@ -401,7 +401,7 @@ def _find_exits(before: Before) -> set[str]:
 
 
 def _has_missed(turn: Turn) -> bool:
-    """Did a reply bring nothing, or was an action repeated?"""
+    """Was a reply unproductive, or an action repeated?"""
     if turn.asked["repeat"] or turn.asked["format"] or turn.refused:
         return True
     if turn.reply and turn.reply.stop_reason == "malformed":
@@ -412,13 +412,13 @@ def _has_missed(turn: Turn) -> bool:
 
 
 def _exit_by_the_loop(before: Before) -> str:
-    """How the turn ends by what the model said; empty if the model has more to do."""
+    """How the turn ends according to the model; empty if it has more to do."""
     turn = before.turn
     reply = turn.reply
     if reply is None:
         return ""
     was_asked = turn.reply_to is not None and turn.reply_to.kind == "silence"
-    if was_asked and turn.says_done:  # it confirms: its text before is the answer
+    if was_asked and turn.says_done:  # confirmed: its earlier text is the answer
         return "silence"
     if was_asked and reply.is_usable and not reply.words and not reply.tool_calls:
         return "silence"
@@ -426,7 +426,7 @@ def _exit_by_the_loop(before: Before) -> str:
         return before.step.exit
     is_plan = bool(reply.dialect) and turn.thoughts_in_a_row > 0
     if is_plan and turn.says_done and reply.words:
-        return "signal"  # a finished plan has given its answer
+        return "signal"  # a finished plan includes its answer
     return ""
 
 
@@ -435,7 +435,7 @@ def an_answer_was_said(before: Before, message: Message) -> Complaints:
     if not isinstance(message, Ended) or not message.answer:
         return
     if message.exit in ("declined", "gave_up", "limit", "budget", "empty"):
-        return  # the kit, or a policy, may have said it
+        return  # the kit or a policy may have written it
     said: set[str] = set()
     for reply in before.turn.replies:
         said |= {reply.words, reply.text}

@@ -1,14 +1,13 @@
-"""The spellings of a text: which characters it has, whoever escaped it.
+"""The spellings of a text: its characters, with any escapes undone.
 
     [Spelled("Zo%C3%AB &amp; Co"), Spelled("Zoë &amp; Co", …), Spelled("Zoë & Co", …)]
 
-Rule 1: a reading undoes one layer of escapes: of JSON (`\\u00eb`, `\\n`), of HTML (`&euml;`,
-        `&#235;`) and of URLs (`%C3%AB`), mixed as they come. The readings of a text end where
-        there is nothing left to undo. So a value is found however often it was escaped, and also
-        where only some of its characters are.
-Rule 2: texts are compared folded: without upper case, decomposed (NFKD, so that NFC, NFD and
-        full-width forms are the same), and with `+` for a space, as in the query of a URL.
-Rule 3: every character of a reading knows its place in the original text.
+Rule 1: a reading undoes one layer of escapes, of JSON (`\\u00eb`, `\\n`), HTML (`&euml;`, `&#235;`)
+        and URLs (`%C3%AB`), even mixed. Readings continue until there is nothing left to undo. So a
+        value is found however often it was escaped, even if only some characters were.
+Rule 2: texts are folded before they're compared: lower case, decomposed (NFKD, so NFC, NFD and
+        full-width forms are equal), and with `+` for a space, as in a URL's query.
+Rule 3: a reading knows the place of each character in the original text.
 """
 
 import html
@@ -17,7 +16,7 @@ import unicodedata
 from functools import cached_property
 
 MOST_LAYERS = 8
-# What may be escaped: bytes of a URL, a character of HTML, a character of JSON.
+# Escapes: bytes in a URL, a character in HTML, a character in JSON.
 ESCAPE = re.compile(
     r"(?P<url>(?:%[0-9a-fA-F]{2})+)"
     r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
@@ -29,8 +28,8 @@ JSON_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Spelled:
-    """A reading of a text. `begins` and `ends` have the place of each of its characters in the
-    original; None: the reading is the original.
+    """A reading of a text. `begins` and `ends` are the places of its characters in the original;
+    None: the reading is the original.
     """
 
     def __init__(
@@ -41,14 +40,14 @@ class Spelled:
         self._ends = ends
 
     def place(self, begin: int, end: int) -> tuple[int, int]:
-        """Where a part of the reading is in the original; `end` is behind it."""
+        """Where a part of the reading is in the original. `end` is exclusive."""
         if self._begins is None or self._ends is None:
             return begin, end
         return self._begins[begin], self._ends[end - 1]
 
     @property
     def folded(self) -> str:
-        """The text as it is compared (rule 2)."""
+        """The folded text (rule 2)."""
         return self._folding[0]
 
     def place_of_folded(self, begin: int, end: int) -> tuple[int, int]:
@@ -60,14 +59,14 @@ class Spelled:
 
     @cached_property
     def _folding(self) -> tuple[str, list[int] | None]:
-        """The folded text, and from which character of the reading each of its own came."""
-        if self.text.isascii():  # then it is as long
+        """The folded text, and for each character the one in the reading that it came from."""
+        if self.text.isascii():  # its length doesn't change
             return fold_text(self.text), None
         characters = []
         for place, character in enumerate(self.text):
             for part in fold_text(character):
                 characters.append((part, place))
-        # Marks behind a letter have an order of their own, whatever the order they came in.
+        # Combining marks get a canonical order.
         begin = 0
         for at in range(len(characters) + 1):
             is_mark = at < len(characters) and unicodedata.combining(characters[at][0])
@@ -78,8 +77,8 @@ class Spelled:
                 begin = at + 1
         return "".join(part for part, _ in characters), [place for _, place in characters]
 
-    def undone(self) -> "Spelled | None":
-        """The reading without one more layer of escapes; None if there is nothing to undo."""
+    def undo_layer(self) -> "Spelled | None":
+        """The reading with one more layer undone; None if there is nothing to undo."""
         found = [(match, _read_escape(match)) for match in ESCAPE.finditer(self.text)]
         found = [(match, meant) for match, meant in found if meant != match[0]]
         if not found:
@@ -89,7 +88,7 @@ class Spelled:
         ends: list[int] = []
 
         def keep(begin: int, end: int) -> None:
-            """Take these characters as they are."""
+            """Keep these characters unchanged."""
             parts.append(self.text[begin:end])
             for at in range(begin, end):
                 place = self.place(at, at + 1)
@@ -109,10 +108,10 @@ class Spelled:
 
 
 def readings(text: str) -> list[Spelled]:
-    """The readings of a text: as it is, then with one more layer of escapes undone each time."""
+    """The readings of a text: unchanged, then with one more layer of escapes undone each time."""
     found = [Spelled(text)]
     while len(found) < MOST_LAYERS:
-        further = found[-1].undone()
+        further = found[-1].undo_layer()
         if further is None:
             break
         found.append(further)
@@ -120,7 +119,7 @@ def readings(text: str) -> list[Spelled]:
 
 
 def fold_text(text: str) -> str:
-    """A text as it is compared (rule 2)."""
+    """Fold a text (rule 2)."""
     text = text.replace("+", " ")
     if text.isascii():
         return text.lower()
@@ -129,7 +128,7 @@ def fold_text(text: str) -> str:
 
 
 def _read_escape(match: re.Match[str]) -> str:
-    """What an escape stands for."""
+    """The characters that an escape represents."""
     text = match[0]
     match match.lastgroup:
         case "url":
@@ -149,7 +148,7 @@ def _read_escape(match: re.Match[str]) -> str:
 
 
 def _of_bytes(data: bytes) -> str:
-    """The characters of a URL. Old pages write them in Latin-1."""
+    """Decode bytes of a URL. Old pages use Latin-1."""
     try:
         return data.decode()
     except UnicodeDecodeError:

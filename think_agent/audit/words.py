@@ -1,7 +1,7 @@
-"""The wording for what happened in a run, shared by the console and the audit.
+"""The wording for events of a run, shared by the console and the audit.
 
-Rule 1: programs compare codes (`exit="limit"`). The text for people is only here.
-Rule 2: a code that is not in a table (a file may hold anything) is shown as it is.
+Rule 1: programs compare codes (`exit="limit"`). Texts for people are only here.
+Rule 2: a code that isn't in a table (a file may contain anything) is shown as it is.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,7 +28,7 @@ from ..tools import signature
 from ..turn import Turn
 from ..wire.json_reading import json_value
 
-EXITS = {  # how a turn ended: in short, and as a sentence
+EXITS = {  # how a turn ended: short, and as a sentence
     "signal": ("✓ done", "A thought said that all was done; a last call without tools answered."),
     "silence": ("– ended by silence", "The model called no tool; its text is the answer."),
     "cannot": (
@@ -54,19 +54,19 @@ EXITS = {  # how a turn ended: in short, and as a sentence
     "empty": ("✗ no answer", "The model gave no text, not even after a nudge."),
     "invalid_answer": ("✗ no valid answer", "The answer does not have the required form."),
 }
-CAUSES = {  # why a reply broke off: its `cause`, or else its stop reason
+CAUSES = {  # why a reply was cut off: its `cause`, or else its stop reason
     "max_tokens": "it hit the output limit",
     "pause_turn": "its provider paused it",
     "deadline": "a limit of the run was reached in the middle of it",
 }
 REGULAR = ("signal", "silence")  # exits with an answer
-HOW = {  # how a thought came about
+HOW = {  # why a thought was written
     "forced": "forced by tool choice",
     "schema": "forced by schema",
     "carried": "carried by the call",
     "gated": "gated",
     "volunteered": "volunteered",
-    "none": "behind none",
+    "none": "without a thought",
 }
 STATUS = {  # what happened to a call
     "done": "✓ done",
@@ -80,8 +80,8 @@ STATUS = {  # what happened to a call
     "waits": "… waits",
 }
 REFUSED = {  # why a call was refused, by its code
-    "gate": "no thought stood behind it",
-    "invalid": "there is no such tool, or the arguments do not fit it",
+    "gate": "no thought justified it",
+    "invalid": "there is no such tool, or its arguments are invalid",
     "text": "it was written as text",
     "repeat": "the same call had just succeeded in this reply",
     "limit": "a limit was reached",
@@ -89,9 +89,9 @@ REFUSED = {  # why a call was refused, by its code
     "failed": "a call before it failed",
     "stopped": "the run was stopped before it",
 }
-ASKED = {  # what a tool choice without a name asks of the model
+ASKED = {  # what a tool choice without a name means for the model
     "auto": "free to choose",
-    "required": "told to call a tool",
+    "required": "asked to call a tool",
     "none": "asked for closing words, without tools",
 }
 DECIDED = {"yes": "approved", "no": "denied", "quit": "stopped"}
@@ -103,14 +103,14 @@ def refusal(code: str) -> str:
 
 
 def say_choice(choice: ToolChoice) -> str:
-    """What a tool choice asks: "the model was …"."""
+    """A tool choice, to follow "the model was …"."""
     if isinstance(choice, Force):
-        return f"told to call {choice.name}"
+        return f"asked to call {choice.name}"
     return ASKED.get(choice, choice)
 
 
 def say_decision(verdict: Verdict) -> str:
-    """A decision, and the person or the rule that made it."""
+    """A decision, and the person or rule that made it."""
     text = DECIDED.get(verdict.decision, verdict.decision)
     if verdict.new:
         text += " as a new one"
@@ -124,13 +124,13 @@ def say_decision(verdict: Verdict) -> str:
 
 
 def say_pause(pause: Paused) -> str:
-    """What a run waits for, and since when."""
+    """What a run is waiting for, and since when."""
     since = f" since {pause.at[:19].replace('T', ' ')} UTC" if pause.at else ""
     return f"waits for a person{since}: {pause.question}"
 
 
 def say_check(check: Checked) -> str:
-    """The result of a check: its name, and what is missing."""
+    """A check's result: its name and what is missing."""
     name = check.name.replace("_", " ")
     if check.missing is None:
         return name
@@ -138,7 +138,7 @@ def say_check(check: Checked) -> str:
 
 
 def say_lines(message: Message) -> Iterator[str]:
-    """What a message inside a turn says, in a line for each call, or in one."""
+    """A message inside a turn, on one line or one line per call."""
     match message:
         case Assistant(tool_calls=calls) if calls:
             for call in calls:
@@ -168,18 +168,18 @@ def _say_call(call: ToolCall) -> str:
 
 
 def name_text(reply: Assistant) -> str:
-    """What the text of a reply is."""
+    """The kind of a reply's text."""
     return "Commentary" if is_remark(reply) else "Said"
 
 
 def behind(came_about: Mapping[str, int]) -> str:
-    """How the thoughts behind the actions came about: `1 forced by tool choice, 2 …`."""
+    """Why the thoughts that cover actions were written: `1 forced by tool choice, 2 …`."""
     parts = [f"{number} {HOW[code]}" for code, number in came_about.items()]
     return ", ".join(parts) or "none"
 
 
 def gave(result: str, arguments: Json | str) -> str:
-    """What is new in a result, compared with the `arguments` of its call, on one line."""
+    """The new information in a result, compared with its call's `arguments`, on one line."""
     data = json_value(result)
     if data is None:
         data = result
@@ -189,8 +189,8 @@ def gave(result: str, arguments: Json | str) -> str:
 
 
 def brief(data: object, known: Collection[object] = ()) -> str:
-    """A result, or arguments, on one line: text as it is; of an object the values that are not
-    empty and not `known` already.
+    """A result or arguments on one line: text as it is; for an object, the values that aren't empty
+    or already `known`.
     """
     match data:
         case str():
@@ -204,7 +204,7 @@ def brief(data: object, known: Collection[object] = ()) -> str:
 
 
 def _fact(name: str, value: object, known: Collection[object]) -> str:
-    if isinstance(value, bool):  # not looked up in `known`, where 1 equals True
+    if isinstance(value, bool):  # before looking in `known`, where 1 equals True
         return f"{name}: {'yes' if value else 'no'}"
     if value in (None, "", [], {}) or value in known:
         return ""
@@ -216,7 +216,7 @@ def _fact(name: str, value: object, known: Collection[object]) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """Token counts as text; empty if none were counted."""
+    """Token counts as text; empty if there are none."""
     if not (usage.input_tokens or usage.output_tokens):
         return ""
     about = "about " if usage.estimated else ""
@@ -225,7 +225,7 @@ def tokens(usage: Usage) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span as text; empty if it is unknown (0)."""
+    """A duration as text; empty if it's unknown (0)."""
     if not seconds:
         return ""
     if seconds < 0.05:
@@ -237,55 +237,55 @@ def duration(seconds: float) -> str:
 
 
 def say_model_call(number: int, most: int | None = None) -> str:
-    """Which model call of a turn it is, and of how many at most, if there is a limit."""
+    """The number of a model call in its turn, and the limit if there is one."""
     if most is None:
         return f"model call {number}"
     return f"model call {number} of {most}"
 
 
 def join_facts(*facts: str) -> str:
-    """The facts that are not empty, on one line."""
+    """Join the facts that aren't empty, on one line."""
     return " · ".join(fact for fact in facts if fact)
 
 
 def say_end(exit: str | None) -> str:
-    """How a turn ended, in short."""
+    """How a turn ended, as a short text."""
     if exit in EXITS:
         return EXITS[exit][0]
     return exit or "… not ended"
 
 
 def why_ended(exit: str | None, cause: str = "") -> str:
-    """How a turn ended, in sentences, with the `cause` if a reply broke off. Empty for an exit that
-    is not in EXITS.
+    """How a turn ended, in sentences, with the `cause` if a reply was cut off. Empty for an exit
+    that isn't in EXITS.
     """
     text = EXITS[exit][1] if exit in EXITS else ""
     return f"{text} The cause: {cause}." if cause else text
 
 
 def cause(reply: Assistant | None) -> str:
-    """Why a reply broke off; empty if it did not, or if the cause is not known."""
+    """Why a reply was cut off; empty if it wasn't or if the cause is unknown."""
     if reply is None:
         return ""
     return CAUSES.get(reply.cause or reply.stop_reason, reply.cause)
 
 
 def figures(exit: str | None, turn: Turn) -> str:
-    """The last line of a run: `✓ done · 3 actions, each behind a thought · 6 model calls · …`."""
+    """The last line of a run: `✓ done · 3 actions, each after a thought · 6 model calls · …`."""
     return join_facts(
         say_end(exit), *describe_run(turn), tokens(turn.usage), duration(turn.seconds)
     )
 
 
 def can_be_true(complaints: int) -> str:
-    """What the rules say about a record, by the number of their complaints."""
+    """The rules' verdict on a record, by the number of complaints."""
     if not complaints:
         return "the record can be true: no message in it breaks a rule of every run"
     return f"the record cannot be true: {pluralize(complaints, 'message')} that no run writes"
 
 
 def say_differences(differences: int, steps: int) -> str:
-    """What the plans of today say, by the number of steps that are planned otherwise."""
+    """Today's verdict, by the number of steps that would be planned differently."""
     planned = f"{pluralize(steps, 'step')} planned again"
     if not differences:
         return f"{planned}: this agent would do the same today"

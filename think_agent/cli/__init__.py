@@ -1,6 +1,6 @@
 """The commands, with their flags and config file, the console, and approval at the terminal.
 
-The names of this package are imported when they are used: `think-agent --help` needs none of them.
+Its names are imported when they're used, because `think-agent --help` needs none of them.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .conversation import chat
 
 __all__ = ["RunView", "at_the_terminal", "chat", "watch"]
-MODULES = {  # none is named as what it holds: once imported, the module would take its place
+MODULES = {  # no module has the name of what it defines: on import, the module would replace that
     "RunView": "console",
     "at_the_terminal": "approval",
     "chat": "conversation",

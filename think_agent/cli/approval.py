@@ -1,15 +1,16 @@
 """Asking a person at a terminal: `Agent(..., approve=at_the_terminal)`.
 
-Rule 1: the person sees a card: the thought, and the call as it will run, with every argument as the
-        function will get it, defaults too, one on a line. The tool's name is last, above the keys.
-Rule 2: a long argument is cut to its line, which says how long it is. A value is shown as JSON, and
-        invisible characters are written out. So nothing that a model wrote can look like another
-        line of the card, or move one off the screen.
-Rule 3: edited arguments are shown on a new card; a yes is a yes to what is on it. If they do not
-        fit the tool, the run asks again and says why.
-Rule 4: one question at a time. What is typed answers the question that is on the screen.
-Rule 5: the end of the input quits. Ctrl-C stops the run and leaves the question open: it is asked
-        again when the run is resumed.
+Rule 1: the person sees a card: the thought, and the call as it will run, with one argument per
+        line, as the function will get them, including defaults. The tool's name is last, above the
+        keys.
+Rule 2: a long argument is cut to one line, which shows its length. Values are shown as JSON, with
+        invisible characters escaped. So nothing that a model wrote can imitate another line of the
+        card or push one off the screen.
+Rule 3: edited arguments are shown on a new card, and a yes applies to that card. If they're
+        invalid, the run asks again and says why.
+Rule 4: one question at a time. Typed keys answer only the question on the screen.
+Rule 5: end of input means quit. Ctrl-C stops the run and leaves the question open, so a resumed run
+        asks it again.
 """
 
 import os
@@ -27,30 +28,31 @@ from .screen import Screen, read_line, show_typing
 
 UNLOADS = "Ollama unloads a model after 5 minutes without a request; keep_alive sets how long."
 MOST_ROWS = 12  # of arguments; `v` shows the rest
-LONGEST_NAME = 24  # of an argument, in characters: its value has to be seen
+LONGEST_NAME = 24  # characters of an argument's name, so that its value stays visible
 _one_question = threading.Lock()  # several runs may ask at one terminal
 
 
 def at_the_terminal(question: AskHuman) -> Verdict:
-    """Ask the person at the terminal, or read the answer from stdin: yes, no and why, edit, quit.
+    """Ask the person at the terminal, or read the answer from stdin: yes, no and a reason, edit,
+    quit.
 
-    For `approve=`; there is nothing else to set up. It knows what `watch`, `chat` or another
-    RunView has shown.
+    For `approve=`; there's nothing else to set up. It works together with `watch`, `chat` or any
+    RunView.
     """
     with _one_question:
         view = RunView.in_front or RunView(Screen())
-        view.stop()  # a preview and a prompt cannot share the screen
+        view.stop()  # a preview and a prompt can't share the screen
         try:
             verdict = _answer(view, question)
         except EOFError:
             view.print("")  # to end the line of the prompt
             verdict = question.stop("The input ended.")
         view.start()
-    return replace(verdict, by=os.environ.get("USER", "somebody at the terminal"))
+    return replace(verdict, by=os.environ.get("USER", "someone at the terminal"))
 
 
 def _answer(view: RunView, asked: AskHuman) -> Verdict:
-    written: Json | None = None  # by the model, and then by the person
+    written: Json | None = None  # by the model, then by the person
     arguments: Json = {}  # as the function will get them
     if asked.call and isinstance(asked.call.arguments, dict):
         written = arguments = asked.call.arguments
@@ -66,15 +68,15 @@ def _answer(view: RunView, asked: AskHuman) -> Verdict:
         elif key == "v":
             _show_whole(view, asked, arguments)
         elif key == "e":
-            assert written is not None  # other arguments are refused before the question
+            assert written is not None  # anything else is refused before it's asked
             written = _apply_edits(written, arguments)
-            arguments = arguments | written  # the yes is for what is shown, changed or not
+            arguments = arguments | written  # the yes is for what's shown, changed or not
         else:
             return _decide(asked, key, rest.strip(), written)
 
 
 def _decide(asked: AskHuman, key: str, said: str, written: Json | None) -> Verdict:
-    """The verdict of a key, with what the person typed after it."""
+    """The verdict for a key, with the text that the person typed after it."""
     match key:
         case "y":
             return asked.yes(reason=said, arguments=written)
@@ -88,8 +90,8 @@ def _decide(asked: AskHuman, key: str, said: str, written: Json | None) -> Verdi
 
 
 def _keys(asked: AskHuman) -> dict[str, str]:
-    """The letters that answer the question, each with its meaning. What the person types after a
-    letter reaches the model, except where the meaning says that it does not.
+    """The letters that answer the question, with their meanings. The model reads any text after a
+    letter, unless the meaning says otherwise.
     """
     over = "nothing more is run, and the model reads nothing more"
     if asked.call is None:
@@ -106,14 +108,14 @@ def _keys(asked: AskHuman) -> dict[str, str]:
 
 
 def _print_card(view: RunView, asked: AskHuman, arguments: Json, keys: dict[str, str]) -> None:
-    """Print the card of a call that would run with these `arguments`, or a question without a call;
-    then the keys.
+    """Print the card of a call with these `arguments`, or a question without a call, and then the
+    keys.
     """
     question = asked.question
     if asked.call:
         question = f"Run {_on_one_line(asked.call.name)}?"
     if asked.thought:
-        view.print(f"The thought behind it: {_on_one_line(asked.thought)}", "cyan")
+        view.print(f"Its thought: {_on_one_line(asked.thought)}", "cyan")
     view.print("")
     _show_rows(view, arguments)
     if asked.as_new and isinstance(asked.as_new.arguments, dict):
@@ -147,7 +149,7 @@ def _show_rows(view: RunView, arguments: Json) -> None:
 
 
 def _show_whole(view: RunView, asked: AskHuman, arguments: Json) -> None:
-    """Print the thought and every argument in full, each beside its name."""
+    """Print the thought and every argument in full, with their names."""
     for name, value in [("the thought", asked.thought), *arguments.items()]:
         view.table({f"{_on_one_line(name)}:": write_out(_value_as_text(value))})
 
@@ -160,16 +162,16 @@ def _value_as_text(value: object) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """A text of a few lines at most, as one: with what cannot be seen written out."""
+    """A short text on one line, with invisible characters escaped."""
     return write_out(shorten(text, 300))
 
 
 def _apply_edits(written: Json, received: Json) -> Json:
-    """The arguments as the person changes them. An argument that the model left out is shown with
-    its default, and is recorded only if the person changes it.
+    """Let the person edit the arguments. An argument that the model left out is shown with its
+    default, and is recorded only if the person changes it.
 
-    Text is taken as typed, other values as JSON. What is no JSON stays text; the tool's own check
-    then reports it.
+    Text is used as typed, other values as JSON. Invalid JSON stays text, and the tool's validation
+    reports it.
     """
     edited = dict(written)
     for name, value in {**received, **written}.items():

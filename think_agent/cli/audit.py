@@ -1,11 +1,10 @@
-"""`think-agent audit`: shows a run as text, JSON or one HTML page, checks whether its record can be
-true, and counts the runs of another program.
+"""`think-agent audit`: shows a run as text, JSON or an HTML page, checks whether its record is
+possible, and counts another program's runs.
 
-Rule 1: text, page and JSON show one Report, and nothing else. The text has the look of a run in the
-        terminal.
-Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` hides fields in
-        every form.
-Rule 3: the log of another program is read whole, or not at all.
+Rule 1: text, page and JSON all show the same RunReport. The text looks like a run in the terminal.
+Rule 2: the output is as private as the transcript: file mode 0600, and `--redact` applies to every
+        form.
+Rule 3: another program's log is read completely or not at all.
 """
 
 import hashlib
@@ -52,16 +51,16 @@ log_option = Group("runs of other programs")
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page to a file that only its owner can read, and say so. Raises OSError."""
+    """Write a page to a file that only its owner can read, and report it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(0o600)
-    path.chmod(0o600)  # it may have existed
+    path.chmod(0o600)  # the file may have existed
     path.write_text(page, encoding="utf-8")
     say(f"wrote {path}")
 
 
 def show_report(made: RunReport, console: Console) -> None:
-    """Show the report as text, in the look of a run in the terminal."""
+    """Show the report as text that looks like a run in the terminal."""
     view = RunView(console)
     run = ""
     if "id" in made.header:
@@ -70,7 +69,7 @@ def show_report(made: RunReport, console: Console) -> None:
     view.print(words.join_facts("Audit", name, run, *made.figures["models"]))
     for name, value in made.origin.items():
         view.print(f"{name}: {value}", "dim")
-    view.print(f"Actions by the thought behind them: {words.behind(made.figures['came_about'])}")
+    view.print(f"Thoughts for the actions: {words.behind(made.figures['came_about'])}")
     if made.checked:
         _show_checked(view, made.checked)
     for text in made.problems:
@@ -146,7 +145,7 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
 @log_option(
     "--think",
     "NAME[,...]",
-    "tools whose calls are thoughts, besides think",
+    "other tools whose calls are thoughts",
     type=several,
     default="",
 )
@@ -159,13 +158,13 @@ def command(ctx: Context, /, **options: Any) -> int:
     options["origin"] = {"file": path.name, **origin_of(ctx)}
     try:
         record = read(path)
-    except TranscriptError:  # it is a log of another program
+    except TranscriptError:  # another program's log
         pass
     else:
         return _show_run(record, options)
 
     if options["check"] is not None:
-        raise click.UsageError(f"--check: {path} is no record of this kit")
+        raise click.UsageError(f"--check: {path} isn't a record of this kit")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     options["origin"]["sha256"] = digest
     runs = read_log(path, options["think"])
@@ -180,7 +179,7 @@ def command(ctx: Context, /, **options: Any) -> int:
 
 
 def _transcript(ctx: Context, options: Json) -> Path:
-    """The file. (In `--check RUN.jsonl` it stands where an agent might stand.)"""
+    """The file. (In `--check RUN.jsonl` it's where an agent could be.)"""
     path: Path | None = options["transcript"]
     if path is None and options["check"]:
         path = find_old_file(options["check"])
@@ -221,23 +220,23 @@ def _show_run(record: Record, options: Json) -> int:
 
 
 def _load_agent_to_check(named: str, record: Record) -> Agent:
-    """The agent whose plans a record is compared with; the demo's if none is named."""
+    """The agent to compare a record with; the demo's if none is named."""
     if named:
         return load_agent(named)
     desk: Agent | None = demo_module("again").agent_of(record.header)
     if desk is None:
         raise click.UsageError(
-            "--check: this is no run of the demo; name its agent: --check my_agent.py:agent"
+            "--check: this isn't a run of the demo; name its agent: --check my_agent.py:agent"
         )
     return desk
 
 
-# The runs of another program.
+# Another program's runs.
 
 
 def _make_table(runs: Sequence[LoggedRun], options: Json) -> tables.Section:
-    """The table of counts. A pattern that fits nothing in the log is reported: `0 of 0` would say
-    nothing. Raises UsageError.
+    """The table of counts. A pattern without a match in the log is reported, because `0 of 0` would
+    be unclear. Raises UsageError.
     """
     tools = sorted(counts.tools_of(runs))
     known = f"no call in the log fits; its tools: {', '.join(tools)}"

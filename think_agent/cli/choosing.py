@@ -1,8 +1,9 @@
-"""The flags for the model and its limits, and the model that they choose.
+"""The flags for the model and the limits, and the choice of the model.
 
-Rule 1: the model that is named is used, or there is an error.
-Rule 2: only `--provider auto` without a model falls back: to Ollama if it answers and has a model
-        with tool calling, else to the scripted model. It says which, and how to get a real model.
+Rule 1: a named model is used, or there is an error.
+Rule 2: only `--provider auto` without a model falls back: to Ollama if it's running and has a model
+        with tool calling, otherwise to the scripted model. It says which, and how to get a real
+        model.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +34,8 @@ limit_option = Group("limits")
 def model_flags(
     *, default: str, providers: str = ANY_PROVIDER, whose: str = ""
 ) -> Callable[[FC], FC]:
-    """The flags for the model, its server and its options: see `choose_model`. `whose` requests
-    `--per-minute` counts, if not only those of this process.
+    """The flags for the model, its server and its options: see `choose_model`. `whose`: the
+    requests that `--per-minute` counts, if not only this process's.
     """
     return together(
         model_option("--provider", "P[:MODEL]", providers, default=default),
@@ -78,7 +79,7 @@ limit_flags = together(
 
 
 class ModelCommand(Command):
-    """A command with the flags of a model. `--show-config` also asks Ollama for its window."""
+    """A command with model flags. Its `--show-config` also asks Ollama for its window."""
 
     def settings(self, ctx: Context) -> Iterator[str]:
         yield from super().settings(ctx)
@@ -93,7 +94,7 @@ class ModelCommand(Command):
 
 
 def limits(ctx: Context) -> dict[str, Any]:
-    """The limits from the flags, as keywords of `Agent`."""
+    """The limits from the flags, as keyword arguments of `Agent`."""
     found = limit_option.read_given(ctx) | {"prices": prices_of(ctx)}
     if "max_cost" in found and not found["prices"]:
         table = '[think_agent.prices."MODEL"] with input and output, per million tokens'
@@ -102,8 +103,8 @@ def limits(ctx: Context) -> dict[str, Any]:
 
 
 def choose_model(ctx: Context, **stand_ins: Any) -> Model:
-    """The model that the flags name; `--model` wins over `--provider P:MODEL`. The other flags
-    under their heading are arguments of `connect`.
+    """The model that the flags choose; `--model` wins over `--provider P:MODEL`. The other flags of
+    their group are arguments of `connect`.
     """
     options = model_option.read_given(ctx)
     spec = options.pop("provider")
@@ -119,7 +120,7 @@ def make_named_model(
     pace: float = 0.0,
 ) -> Model:
     """`spec` is `P`, `P:MODEL` or `auto`; `options` are the other arguments of `connect`.
-    `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name plays the usual
+    `offline:NAME` plays one of the `scripts` at `pace`. Without scripts, any name plays the default
     one.
     """
     provider, _, name = spec.partition(":")
@@ -131,7 +132,7 @@ def make_named_model(
         name = name or _on_this_machine()
         if not name:
             provider = "offline"
-            options = {}  # they were meant for a real model
+            options = {}  # they're for a real model
     if provider == "offline":
         name = name or "stand-in"
         if scripts and name not in scripts:
@@ -144,7 +145,7 @@ def make_named_model(
 
 
 def _on_this_machine() -> str:
-    """The Ollama model that `--provider auto` takes: the default, else the latest that can call
+    """The Ollama model for `--provider auto`: the default, or else the newest one that can call
     tools. Empty, with a message, if there is none.
     """
     usual = PROVIDERS["ollama"].default_model
@@ -161,7 +162,7 @@ def _on_this_machine() -> str:
             return usual
         able = server.able()
         if not able:
-            server.check()  # raises the error that a run would meet
+            server.check()  # raises the error that a run would get
         why = "the only one here that can call tools"
         if len(able) > 1:
             why = f"the latest of {len(able)} here that can call tools"
@@ -170,16 +171,20 @@ def _on_this_machine() -> str:
         return str(able[0])
     except ModelError as error:
         say(str(error))
-        say(f"Playing a scripted stand-in; {advice}")
+        say(f"Playing a script instead of a model; {advice}")
         return ""
 
 
 def _check_ollama() -> None:
-    """Raises ConnectionFailed if no Ollama listens on this machine. Its SDK takes a third of a
-    second to load, so its port is asked first.
+    """Raises ConnectionFailed if Ollama isn't running on this machine. Its SDK takes a third of a
+    second to load, so this checks the port first.
     """
-    url = None
-    with suppress(ValueError):  # `connect` says what is wrong with the address
-        url = ollama_address(None) or OLLAMA
-    if url and is_silent(url):
-        raise ConnectionFailed(f"ollama: no server at {mask_address(url)}; {NO_OLLAMA}")
+    named = None
+    with suppress(ValueError):  # `connect` reports an invalid address
+        named = ollama_address(None)
+    url = named or OLLAMA
+    if is_silent(url):
+        shown = mask_address(url)
+        if named:
+            shown += " (OLLAMA_HOST)"
+        raise ConnectionFailed(f"ollama: no server at {shown}; {NO_OLLAMA}")

@@ -1,14 +1,14 @@
-"""Shows a run in a terminal: thoughts, calls, results, the answer, and one line of counts.
+"""Shows a run in a terminal: thoughts, calls, results, the answer, and a line of counts.
 
-Rule 1: everything that is printed comes from the messages. Deltas only feed a preview, which is
-        wiped when the message is there. So live, plain and piped output have the same text.
-Rule 2: one call is one step. A call is shown when it is next, with its result under it. So the call
-        that runs, or waits for a person, is on the screen; a call that was never next is not.
-Rule 3: the text of a reply is shown once: as the answer if it ends the turn; else it is commentary,
-        and is shown after its thought, unless the thought has the same text.
-Rule 4: a preview is shown only inside the `with` block of a view, and its end cleans up.
-Rule 5: if no token comes for a while, a person reads why (`waiting.py`). That is no part of the
-        output: a preview wipes it, and a pipe gets it on stderr.
+Rule 1: all printed text comes from messages. Deltas only feed a preview, which is erased when the
+        message arrives. So live, plain and piped output have the same text.
+Rule 2: a call is shown when it's next, with its result below. So a call that's running or waiting
+        for a person is on the screen, and a call that was never reached isn't.
+Rule 3: a reply's text is shown once: as the answer if it ends the turn, and otherwise as commentary
+        after its thought, unless the thought has the same text.
+Rule 4: previews are shown only inside a view's `with` block, which cleans up at its end.
+Rule 5: if no token arrives for a while, the view says why (`waiting.py`). That isn't part of the
+        output: the preview erases it, and with a pipe it goes to stderr.
 """
 
 import logging
@@ -68,10 +68,10 @@ LOOK = {  # an icon and a style
 
 
 def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> Outcome[Data]:
-    """`agent.run`, shown on stdout as it happens. After Ctrl-C it says what was done.
+    """`agent.run`, shown on stdout as it happens. After Ctrl-C it reports what was done.
 
-    A model or a file that cannot be used ends the program with one line on stderr (SystemExit). A
-    program that wants the exception calls `agent.run`.
+    If the model or the file can't be used, the program ends with one line on stderr (SystemExit).
+    To handle the exception yourself, call `agent.run`.
     """
     is_kept = isinstance(transcript, (str, os.PathLike))
     with RunView(Screen(), is_kept=is_kept, agent=agent) as view:
@@ -83,13 +83,13 @@ def watch(agent: Agent[Data], text: str, *, transcript: Saved | None = None) -> 
 
 @dataclass(eq=False)
 class RunView:
-    """Prints the events of runs to `console`; pass it as `on_event`. Use it in a `with` block: if
-    Ctrl-C ends the block, it says what was done.
+    """Prints a run's events to `console`; pass it as `on_event`. Use it in a `with` block: if
+    Ctrl-C ends the block, it reports what was done.
 
     `thoughts=False` shows only the answer and the counts, `quiet=True` only the answer,
-    `verbose=True` whole results instead of a one-line summary, which model call each reply came
-    from, and what each step took. `is_kept`: the run is kept in a file, so it can be resumed
-    another day. `agent`: whose runs they are. With it, the view says what a slow model is doing.
+    `verbose=True` shows whole results instead of one-line summaries, each reply's model call, and
+    the time of each step. `is_kept`: the run is saved in a file, so it can be resumed later.
+    `agent`: the agent that runs. With it, the view can say what a slow model is doing.
     """
 
     console: Console
@@ -101,25 +101,25 @@ class RunView:
     agent: Agent | None = None
 
     in_front: ClassVar["RunView | None"] = None
-    """The view that uses the terminal: there is only one terminal."""
+    """The view that's using the terminal, since there is only one terminal."""
 
     def __post_init__(self) -> None:
         if self.quiet:
             self.thoughts = False
         self.turn = Turn()
-        """What the messages say, those of earlier runs included."""
+        """The facts of all messages, including those of earlier runs."""
         self.on_screen = ToolCall("", "", {})
-        """The call that was shown last; at first none."""
+        """The call that was shown last, if any."""
         self.progress = Progress(1)
-        """The model call that was begun last."""
+        """The latest model call."""
         self._started = time.monotonic()
-        self._held = ""  # the text of a reply: most often it is the answer
-        self._forming: dict[tuple[str, int], str] = {}  # the reply that is arriving
+        self._held = ""  # a reply's text, usually the answer
+        self._forming: dict[tuple[str, int], str] = {}  # the reply that's arriving
         self._live: Live | None = None
         self._waiting: Waiting | None = None  # during a run
 
     def __enter__(self) -> "RunView":
-        # The Notices are on the screen. A program that wants the log has a handler of its own.
+        # Notices are already on the screen. A program that wants the log has its own handler.
         logging.getLogger("think_agent").addHandler(NO_LOG)
         RunView.in_front = self
         return self
@@ -134,7 +134,9 @@ class RunView:
             self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
 
     def __call__(self, event: Event) -> None:
-        if self._waiting:
+        if self._waiting and isinstance(event, Delta):
+            self._waiting.go_on()
+        elif self._waiting:
             self._waiting.end()
         match event:
             case Delta():
@@ -153,10 +155,12 @@ class RunView:
                 self._read(event)
 
     def end(self, exit: str | None, answer: str, cause: str, figures: str) -> None:
-        """Print the answer and the counts; without an answer, why (`cause`: of a broken reply)."""
+        """Print the answer and the counts. Without an answer, print why (`cause`: of a cut-off
+        reply).
+        """
         answer = answer.strip()
         if exit == "declined" and self.thoughts:
-            answer = ""  # the verdict has shown it
+            answer = ""  # already shown with the verdict
         self._hold(answer)
         self._held = ""
 
@@ -169,11 +173,11 @@ class RunView:
             self.print("\n" + f"{answer}\n\n{figures}".strip())
 
     def print(self, text: str, style: str = "") -> None:
-        """Print text. A terminal wraps it at words, a pipe does not wrap it."""
+        """Print text. A terminal wraps it at words; a pipe doesn't."""
         write(self.console, text, style)
 
     def line(self, kind: str, text: str) -> None:
-        """Print text with the icon and style of its kind in LOOK; nothing for a blank text."""
+        """Print text with its kind's icon and style (LOOK); nothing for a blank text."""
         if text.strip() and kind not in ("thought", "met", "step"):
             self._hold("")
         write_block(self.console, *LOOK[kind], text)
@@ -188,24 +192,26 @@ class RunView:
             self._hold(reply.commentary)
 
     def call(self, call: ToolCall) -> None:
-        """Print a call, below the thought that it carries; of a call of think only the thought."""
+        """Print a call below the thought that it carries. For a think call, print only the
+        thought.
+        """
         self.on_screen = call
         if call.name == THINK_NAME or read_carried(call):
             notes = read_thought(call).strip()
-            if self._held in notes:  # a small model repeats its thought as text
+            if self._held in notes:  # small models repeat their thought as text
                 self._held = ""
             self.line("thought", notes or "(an empty thought)")
         if call.name != THINK_NAME:
             self.line("call", signature(call))
 
     def table(self, rows: dict[str, str]) -> None:
-        """Print a line for each name and its meaning. A long meaning wraps beside its name."""
+        """Print each name with its meaning on a line. A long meaning wraps in its own column."""
         width = max(len(name) for name in rows) + 1
         for name, meaning in rows.items():
             write_block(self.console, name.ljust(width), "", meaning)
 
     def start(self) -> None:
-        """Show a preview of the reply that is arriving, if the terminal can wipe it again."""
+        """Show a preview of the arriving reply, if the terminal can erase it again."""
         if RunView.in_front is self and self.console.is_interactive:
             self._live = Live(console=self.console, transient=True, get_renderable=self._preview)
             show_typing(False)
@@ -234,7 +240,7 @@ class RunView:
             self._show(message, words.duration(self.turn.seconds - before))
 
     def _wait(self) -> None:
-        """The model is asked now: say what it does, if it is slow (rule 5)."""
+        """A model call begins: say what the model is doing if it's slow (rule 5)."""
         if self.agent is None or RunView.in_front is not self:
             return
         if self._waiting is None and self._live:
@@ -245,11 +251,11 @@ class RunView:
             self._waiting.begin(self.turn)
 
     def _say_slow(self, text: str) -> None:
-        """Tell the reader of a pipe why nothing comes, and which model call that is."""
+        """With a pipe: say why nothing arrives, and which model call it is."""
         say(words.join_facts(self._begun_call(), text))
 
     def _show(self, message: Message, took: str) -> None:
-        """Show a message inside a run, which `took` so long."""
+        """Show a message inside a run, and how long it `took`."""
         match message:
             case Assistant():
                 if self.verbose:
@@ -271,15 +277,15 @@ class RunView:
             self.call(pending[0])
 
     def _begun_call(self) -> str:
-        """The model call that was begun last, as text."""
+        """The current model call, as text."""
         return words.say_model_call(self.progress.model_call, self.progress.most)
 
     def _ended_call(self) -> str:
-        """The model call from which the latest reply came, as text."""
+        """The latest reply's model call, as text."""
         number = len(self.turn.replies)
         if number == self.progress.model_call:
             return self._begun_call()
-        return words.say_model_call(number)  # it is shown from a file, which has no Progress
+        return words.say_model_call(number)  # shown from a file, which has no Progress events
 
     def _show_result(self, result: ToolResult, took: str) -> None:
         if result.name == THINK_NAME:
@@ -295,8 +301,8 @@ class RunView:
             self.line("step", took)
 
     def _hold(self, text: str) -> None:
-        """Keep the text of a reply until after its thought: the answer may be the same text, and is
-        shown once.
+        """Hold a reply's text until its thought is shown. It may turn out to be the answer, which
+        is shown only once.
         """
         text = text.strip()
         if self._held != text:
@@ -304,7 +310,7 @@ class RunView:
         self._held = text
 
     def _grow(self, delta: Delta) -> None:
-        """Add a piece of the reply that is arriving."""
+        """Add a piece of the arriving reply."""
         if not self.thoughts and delta.kind != "answer":
             return
         begun = ""
@@ -315,12 +321,12 @@ class RunView:
         self._forming[place] = text[-self.console.width * self.console.height :]  # a screenful
 
     def _preview(self) -> Group:
-        """The part of the reply that has arrived. Below it: how long the run has taken, which model
-        call it is, and why nothing comes.
+        """The part of the reply that has arrived. Below it: the run's time, the model call, and why
+        nothing arrives.
         """
-        forming = list(self._forming.items())[-self.console.height :]  # a copy: it grows meanwhile
+        forming = list(self._forming.items())[-self.console.height :]  # a copy: it grows
         blocks = [block(*LOOK[kind], text) for (kind, _), text in forming]
-        # Only the tail fits: a live region taller than the screen cannot be wiped.
+        # Only the tail: a live region taller than the screen can't be erased.
         lines = self.console.render_lines(Group(*blocks))[3 - self.console.height :]
         clock = f"⠋ {int(time.monotonic() - self._started)} s"
         slow = self._waiting.words if self._waiting else ""

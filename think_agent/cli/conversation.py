@@ -1,8 +1,7 @@
 """A conversation with any agent at the terminal: `chat(agent)`.
 
-Rule 1: an error or Ctrl-C ends the turn, not the conversation. The messages of that turn stay in
-        the conversation.
-Rule 2: Ctrl-C clears a half-typed line. Pressed again, it leaves.
+Rule 1: an error or Ctrl-C ends the turn, not the conversation, which keeps that turn's messages.
+Rule 2: Ctrl-C clears a half-typed line. A second Ctrl-C leaves.
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,8 @@ from .why import explain_steps
 
 
 def chat(agent: Agent) -> None:
-    """Talk with an agent at a prompt with a history; `/help` lists the commands. It remembers the
-    conversation until you leave.
+    """Talk with an agent at a prompt with a history. `/help` lists the commands. The conversation
+    lasts until you leave.
     """
     view = RunView(Screen(), agent=agent)
     view.print("Type a request, or /help.")
@@ -31,7 +30,7 @@ def chat(agent: Agent) -> None:
 
 @dataclass
 class Chat:
-    """The prompt. A subclass may add commands (`help` and `obey`), and run turns its own way."""
+    """The prompt. A subclass may add commands (`help` and `obey`) and run turns differently."""
 
     agent: Agent
     view: RunView
@@ -65,7 +64,7 @@ class Chat:
         except Exception as error:
             problem = str(error)
             if not isinstance(error, (ModelError, FileError)):
-                problem = note_mistake("the agent", error)  # a check or a policy has a mistake
+                problem = note_mistake("the agent", error)  # a bug in a check or a policy
             self.view.print(f"error: {problem}", "red")
             self.break_off(error)
 
@@ -78,10 +77,10 @@ class Chat:
         transcript = vars(error).get("transcript", ())
         if len(transcript) > len(self.transcript):
             self.transcript = transcript
-            self.view.print("The conversation goes on with your next request.", "yellow")
+            self.view.print("The conversation continues with your next request.", "yellow")
 
     def obey(self, command: str) -> None:
-        """A line that begins with a slash."""
+        """Handle a line that begins with a slash."""
         match command:
             case "/explain":
                 self.explain()
@@ -94,7 +93,7 @@ class Chat:
                 self.view.table(self.help)
 
     def explain(self) -> None:
-        """Why each step of the last turn was taken."""
+        """Show why each step of the last turn was taken."""
         self.view.print("\nWhy each step was taken:")
         steps = explain(self.agent, self.transcript)
         last = [step for step in steps if step.turn == steps[-1].turn]

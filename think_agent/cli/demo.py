@@ -1,18 +1,18 @@
-"""Where the demo is: in the clone, or in the package `think_agent_demos` of the wheel.
+"""Finds the demo: in the clone, or in the wheel's package `think_agent_demos`.
 
-The demo is another package, so it is imported only where somebody asks for it.
+The demo is a separate package, so it's imported only on request.
 """
 
 import importlib
 from pathlib import Path
 from types import ModuleType
 
-CLONE = Path(__file__).parents[2]  # if this is one
+CLONE = Path(__file__).parents[2]  # if there is one
 
 
 def demo_module(name: str) -> ModuleType:
-    """A module of the refund desk: of the clone, or else the copy that the wheel has. An editable
-    installation has that copy, too, but it is as old as the installation.
+    """A module of the refund desk: from the clone, or else from the wheel's copy. (An editable
+    install has a copy as well, but it may be outdated.)
     """
     package = "think_agent_demos"
     if (CLONE / "demos" / "refund").is_dir():

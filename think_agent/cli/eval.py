@@ -37,8 +37,8 @@ from .options import (
 from .screen import Screen, say
 
 EXIT_CODES = (
-    "exit codes: 0 there is a table, 1 a model or file is out of reach, 2 a flag or a case is "
-    "wrong, 130 stopped: the same command goes on"
+    "exit codes: 0 there is a table, 1 a model or file can't be used, 2 a flag or a case is "
+    "wrong, 130 stopped: run it again to continue"
 )
 
 arm_option = partial(Group("what is compared: each combination of"), type=several)
@@ -53,7 +53,7 @@ run_option = Group("runs")
     "--think", "T,...", "on; cannot: and says if not; brief; minimal: no signal; none", default="on"
 )
 @arm_option(
-    "--cover", "C,...", "gate, carry, none: what a guarded call stands behind", default="gate"
+    "--cover", "C,...", "gate, carry, none: how a guarded call gets its thought", default="gate"
 )
 @arm_option("--silence", "S,...", "confirm, ask, accept: it calls no tool", default="confirm")
 @arm_option("--done-when", "D,...", "off, on: is it checked that all is done?", default="off")
@@ -85,13 +85,13 @@ run_option = Group("runs")
     "--close", type=bool, is_flag=True, help="trials that failed are not tried again: not right"
 )
 @run_option(
-    "--mixed", type=bool, is_flag=True, help="show trials of another plan apart, and test nothing"
+    "--mixed", type=bool, is_flag=True, help="show trials of another plan separately; test nothing"
 )
-@file_option("--suite", "MODULE", "a module; the suite.py beside the cases", default="suite")
+@file_option("--suite", "MODULE", "a module; default: suite.py next to the cases", default="suite")
 @file_option(
     "--out",
     "PATH",
-    "results; a run goes on where the file ends",
+    "results; a run continues where the file ends",
     type=new_file,
     default="runs/eval.jsonl",
 )
@@ -113,13 +113,13 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
         _announce(evaluation, wanted)
         _run(evaluation, out)
     except OtherPlan as error:
-        raise click.UsageError(f"{error}, or show its trials apart with --mixed.") from error
+        raise click.UsageError(f"{error}, or show its trials separately with --mixed.") from error
     models = evaluation.models.items()
     prices = {setting: known[m.model] for setting, m in models if m.model in known}
     report = evaluation.report(prices)
     tables.show_sections(report, Screen())
     if html:
-        write_page(html, results_to_html(evaluation.found(), report, origin_of(ctx)))
+        write_page(html, results_to_html(evaluation.select_results(), report, origin_of(ctx)))
     if evaluation.missing:
         say(f"{pluralize(evaluation.missing, 'run')} of this plan are missing in {out}")
     if any(job.result for job in evaluation.waiting):
@@ -130,7 +130,7 @@ def command(ctx: click.Context, /, out: Path, html: Path | None, **settings: Any
 
 
 def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
-    """Print what will be run and compared, before anything costs money."""
+    """Print what will run and be compared, before anything costs money."""
     names = name_settings(wanted)
     for setting in wanted:
         text = f"to run: {names[setting]}"
@@ -149,7 +149,7 @@ def _announce(evaluation: Evaluation, wanted: list[Setting]) -> None:
 
 
 def _run(evaluation: Evaluation, out: Path) -> None:
-    """Do the runs that are left, with a progress bar on stderr if that is a terminal."""
+    """Do the remaining runs, with a progress bar if stderr is a terminal."""
     jobs = len(evaluation.jobs)
     waiting = len(evaluation.waiting)
     if waiting < jobs:
@@ -159,4 +159,4 @@ def _run(evaluation: Evaluation, out: Path) -> None:
             evaluation.run(lambda result: bar.update(1))
     except KeyboardInterrupt:
         done = f"{jobs - len(evaluation.waiting)} of {jobs} runs are done"
-        raise KeyboardInterrupt(f"stopped: {done}; the same command goes on") from None
+        raise KeyboardInterrupt(f"stopped: {done}; run it again to continue") from None

@@ -1,8 +1,7 @@
 """The command `think-agent gate`: an MCP server in front of another one, for other people's agents.
 
-Rule 1: stdout belongs to the protocol. Everything for a reader goes to stderr, which MCP clients
-        keep in a log.
-Rule 2: the command behind the gate gets the whole environment: a client's configuration puts its
+Rule 1: stdout is for the protocol. Messages for people go to stderr, which MCP clients log.
+Rule 2: the server's command gets the whole environment, because clients' configurations put its
         tokens there.
 """
 
@@ -21,7 +20,7 @@ from .options import Command, Group, file_option, new_file, positive, several, w
 from .screen import say
 
 EXIT_CODES = (
-    "exit codes: 0 the client left, 1 the server or the record is out of reach, 2 a flag is wrong, "
+    "exit codes: 0 the client left, 1 the server or the record can't be used, 2 a flag is wrong, "
     "130 stopped by Ctrl-C or SIGTERM"
 )
 server_option = Group("the server behind it")
@@ -29,10 +28,10 @@ call_option = Group("calls that change something")
 
 
 class OneLine(logging.Handler):
-    """Writes what a library logs to stderr, each on one line and without a traceback."""
+    """Writes libraries' log records to stderr, on one line each and without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name != "think_agent":  # what is logged there is a notice of the run, too
+        if record.name != "think_agent":  # those are also notices of the run
             say(f"{record.name}: {shorten(record.getMessage())}")
 
 
@@ -40,7 +39,7 @@ class OneLine(logging.Handler):
     cls=Command,
     epilog=EXIT_CODES,
     options_metavar="--record RUN.jsonl [FLAG]... --",
-    context_settings={"allow_interspersed_args": False},  # the rest are words of the command
+    context_settings={"allow_interspersed_args": False},  # the rest belongs to the command
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
 @file_option(
@@ -61,7 +60,7 @@ class OneLine(logging.Handler):
 @server_option(
     "--idempotent",
     "NAME[,NAME]",
-    "tools that may run twice: nobody is asked about a repeat",
+    "tools that may run twice without asking",
     type=several,
     multiple=True,
 )
@@ -89,7 +88,7 @@ def command(
     thought, and every call is recorded. COMMAND starts the server, or is its URL.
     """
     try:
-        from ..integrations.gate import Gate  # late: it needs the extra
+        from ..integrations.gate import Gate  # late: it needs an extra
     except ImportError as missing:
         raise click.ClickException(str(missing)) from missing
     logging.getLogger().addHandler(OneLine(logging.WARNING))
@@ -113,7 +112,7 @@ def command(
 def _read_declared(
     read_only: Iterable[Iterable[str]], idempotent: Iterable[Iterable[str]]
 ) -> dict[str, ToolOptions]:
-    """What is known of the tools. Each flag may be given several times."""
+    """What's known about the tools. Each flag may be given several times."""
     declared: dict[str, ToolOptions] = {}
     for name in chain.from_iterable(read_only):
         declared[name] = {"read_only": True}

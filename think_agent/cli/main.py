@@ -1,9 +1,8 @@
 """The command `think-agent`, and the code that runs every command line of this project.
 
-Rule 1: an error that a user can cause is one line on stderr that says what to do, never a
-        traceback.
-Rule 2: the exit code says how the command ended (`EXIT_CODES`).
-Rule 3: the module of a command is imported when the command is used. `--help` imports none.
+Rule 1: an error that a user can cause is one line on stderr with advice, not a traceback.
+Rule 2: the exit code shows how the command ended (`EXIT_CODES`).
+Rule 3: a command's module is imported when the command is used. `--help` imports none.
 """
 
 import importlib
@@ -22,13 +21,13 @@ from .demo import demo_module
 from .screen import accept_any_text, say
 
 EXIT_CODES = (
-    "exit codes: 0 an answer was given, 1 a model or file is out of reach, 2 a flag or variable "
+    "exit codes: 0 an answer was given, 1 a model or file can't be used, 2 a flag or variable "
     "is wrong, 3 no regular answer (limit, unmet, needs_human, ...), 130 stopped by Ctrl-C or "
     "SIGTERM. Each flag is a variable, too: --base-url is THINK_AGENT_BASE_URL."
 )
-COMMANDS = {  # each with the module that has it as `command`, and the first sentence of its help
+COMMANDS = {  # each with the module that defines its `command`, and the first sentence of its help
     "audit": ("audit", "Show what a run did and why, or count the runs of another program."),
-    "chat": ("own_agent", "Talk with an agent of your own."),
+    "chat": ("own_agent", "Talk with your own agent."),
     "demo": ("", "Decide refund requests, and show every thought."),
     "eval": ("eval", "Measure whether thinking helps."),
     "gate": ("gate", "Stand between an agent and an MCP server."),
@@ -37,7 +36,7 @@ COMMANDS = {  # each with the module that has it as `command`, and the first sen
 
 
 class Commands(click.Group):
-    """A group that knows the names of its commands and a line of help for each (rule 3)."""
+    """A group that knows its commands' names and a line of help for each (rule 3)."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -68,10 +67,10 @@ def main() -> int:
 
 
 def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
-    """Run a command line (without `words`, the one of this process); returns the exit code."""
+    """Run a command line (by default, this process's own). Returns the exit code."""
     signal.signal(signal.SIGTERM, _stop)
     warnings.showwarning = lambda message, *_: say(str(message))
-    for stream in (sys.stdin, sys.stdout):  # Python's stderr takes any text
+    for stream in (sys.stdin, sys.stdout):  # stderr already accepts any text
         accept_any_text(stream)
 
     try:
@@ -87,8 +86,8 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
         return _fail(str(error), 2)
     except (ModelError, FileError) as error:
         return _fail(str(error), 1)
-    except OSError as error:  # the disk is full, or the reader of a pipe went away
-        # Otherwise Python would try to write the rest at exit.
+    except OSError as error:  # a full disk, or a closed pipe
+        # Otherwise Python would try to write the rest at exit, and fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(str(error), 1)
     except click.Abort as stop:  # click's name for a KeyboardInterrupt
@@ -97,14 +96,14 @@ def run(command: click.Command, prog: str, words: list[str] | None = None) -> in
 
 
 def _stop(*_: object) -> None:
-    """SIGTERM ends a run like Ctrl-C, even where asyncio handles that."""
+    """SIGTERM ends a run like Ctrl-C, even under asyncio."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a script started it with `&`
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 
 def _fail(text: str, code: int) -> int:
-    say(f"error: {' '.join(text.split())}")  # a path may have a line break
+    say(f"error: {' '.join(text.split())}")  # a path may contain a line break
     return code
 
 

@@ -1,10 +1,10 @@
-"""The names of settings, and what to say about a name that is none.
+"""The names of settings, and the advice for an unknown name.
 
 Rule 1: SETTINGS has the flags of all commands, so several commands can share one file. A name that
-        is not in it belongs to no command: an error. A setting of another command means nothing.
-Rule 2: an alias is the name that another design has for the same thing. The file and the variables
-        know it; a flag has one name.
-Rule 3: in one place, a setting is given once: under its own name or under its alias.
+        isn't in it is an error. A setting of another command is ignored.
+Rule 2: an alias is another design's name for a setting. It works in the file and in variables; a
+        flag has only one name.
+Rule 3: a setting may be given once in each place, by its own name or its alias.
 
 Source of the aliases: "Iterative LLM Consultation for CCOS Agent", 2026-02-10.
 """
@@ -59,7 +59,7 @@ SETTINGS = frozenset(
         "pace",
         "patience",
         "per_minute",
-        "prices",  # only in the file: a table for each model
+        "prices",  # only in the file: one table per model
         "provider",
         "quiet",
         "read_only",
@@ -86,12 +86,12 @@ SETTINGS = frozenset(
         "verbose",
     }
 )
-"""The flags of all commands, those of the demos too."""
+"""The flags of all commands, including the demos'."""
 
 
 @dataclass(frozen=True)
 class Alias:
-    """Another design's name for `setting`. `values`: its values, if those have other names here."""
+    """Another design's name for `setting`. `values`: its values, if they have other names here."""
 
     setting: str
     values: Mapping[str, str] = field(default_factory=dict)
@@ -102,31 +102,31 @@ ALIASES = {
     "max_consecutive_failures": Alias("patience"),
     "failure_handling": Alias("on_tool_error", {"ask_user": "tell_model", "abort": "fail_fast"}),
 }
-"""`abort` stops at the first failure. `ask_user` asks a person after `patience` failures, where one
-can be asked (`approve`); else the run gives up.
+"""`abort` stops at the first failure. `ask_user` asks a person after `patience` failures, if there
+is one to ask (`approve`); otherwise the run gives up.
 """
 
-INSTEAD = {  # names that mean something else here, or nothing
+INSTEAD = {  # names that mean something else here, or don't exist
     "budget": "use max_cost, max_tokens or max_seconds",
     "context_strategy": "nothing is summarized; keep_turns leaves whole turns out",
-    "max_context_entries": "an entry is no turn; keep_turns says how many turns are shown",
+    "max_context_entries": "an entry isn't a turn; keep_turns says how many turns are shown",
     "max_steps": "use max_model_calls, or max_actions for the tool calls",
     "max_turns": "a turn is a whole request here; use max_model_calls or max_actions",
-    "send_intermediate_responses": "text beside an action is always shown; hide_thoughts hides it",
+    "send_intermediate_responses": "text next to an action is always shown; hide_thoughts hides it",
 }
 
 
 @dataclass(frozen=True)
 class Given:
-    """The value of a setting, and the name under which it was given."""
+    """A setting's value, and the name it was given by."""
 
     value: str
     name: str
 
 
 def by_setting(given: Mapping[str, str], place: str) -> dict[str, Given]:
-    """The values that were given in one `place`, by the names of their settings. Raises UsageError
-    if a setting was given twice (rule 3), and for a value that its alias does not have.
+    """The values given in one `place`, by the settings' names. Raises UsageError if a setting was
+    given twice (rule 3), or for a value that its alias doesn't have.
     """
     found: dict[str, Given] = {}
     for name, value in given.items():
@@ -137,14 +137,14 @@ def by_setting(given: Mapping[str, str], place: str) -> dict[str, Given]:
             raise click.UsageError(f"{both} are the same setting; leave one out ({place})")
         if alias.values and value not in alias.values:
             choices = " or ".join(alias.values)
-            raise click.UsageError(f"{name}: {value!r} is no choice; use {choices} ({place})")
+            raise click.UsageError(f"{name}: {value!r} isn't a choice; use {choices} ({place})")
         found[setting] = Given(alias.values.get(value, value), name)
     return found
 
 
 def check_names(places: Mapping[str, str], known: Iterable[str]) -> None:
-    """Raises UsageError for a name that is no setting of any command. `places`: where each name was
-    given. `known`: the settings of this command, in case it is not one of the kit's.
+    """Raises UsageError for a name that isn't a setting of any command. `places`: where each name
+    was given. `known`: this command's settings, in case it isn't one of the kit's.
     """
     names = {*SETTINGS, *known}
     for name, place in places.items():
@@ -154,7 +154,7 @@ def check_names(places: Mapping[str, str], known: Iterable[str]) -> None:
 
 
 def advice(name: str, names: Iterable[str]) -> str:
-    """What to use instead of a name that is no setting."""
+    """What to use instead of an unknown name."""
     if name in INSTEAD:
         return INSTEAD[name]
     if name in ALIASES:

@@ -4,13 +4,12 @@ Rule 1: a setting has one name: `--base-url`, THINK_AGENT_BASE_URL, and `base_ur
         `[think_agent]` in the TOML file of `--config`. A flag wins over the environment, the
         environment over the file, the file over the default. `--show-config` prints the source of
         each value.
-Rule 2: every value is checked in the same way, and the error names its source. A name that no
-        command of the kit knows is an error, too (`names.py`): a misspelled limit would limit
-        nothing.
-Rule 3: a path that cannot be used is found before a model is asked. The check creates no file.
+Rule 2: every value is checked the same way, and the error names its source. A name that no command
+        knows is an error as well (`names.py`), because a misspelled limit would be ignored.
+Rule 3: an unusable path is reported before a model is called. The check doesn't create files.
 
-Limitations: a full disk, or a path that is removed later, is found when the file is written. The
-flags of the model and of its limits are in `choosing.py`.
+Limitations: a full disk or a path that's removed later is noticed only when the file is written.
+The flags for the model and its limits are in `choosing.py`.
 """
 
 import os
@@ -36,16 +35,16 @@ from .screen import say
 PREFIX = "THINK_AGENT_"
 SECTION = "think_agent"
 PRICES = "think_agent.prices"  # in `Context.meta`: the prices in the config file
-WORDS = "think_agent.words"  # there, too: what was typed
+WORDS = "think_agent.words"  # also there: the typed words
 
 whole = click.IntRange(1)
-whole.name = "whole number"  # as an error calls it
+whole.name = "whole number"  # for error messages
 positive = click.FloatRange(0, min_open=True)
 positive.name = "number"
 
 
 class Flag(click.Option):
-    """A flag in a group of the help, and its variable. Its errors name the source of the value."""
+    """A flag in a group of the help, and its variable. Its errors name the value's source."""
 
     def __init__(self, *declared: Any, group: "Group", **options: Any) -> None:
         super().__init__(*declared, **options)
@@ -53,7 +52,7 @@ class Flag(click.Option):
         self.envvar = f"{PREFIX}{self.name}".upper()
 
     def resolve_envvar_value(self, ctx: Context) -> str | None:
-        """The value of its variable, or of the variable of an alias. An empty one is not set."""
+        """The value of its variable or its alias's variable. An empty one counts as not set."""
         assert self.name
         found = variables().get(self.name)
         if found is None:
@@ -67,22 +66,22 @@ class Flag(click.Option):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Flags that belong together. `heading` is what the help shows above them."""
+    """Flags that belong together, under a `heading` in the help."""
 
     heading: str
 
     def __call__(
         self, name: str, metavar: str = "", help: str = "", **rest: Any
     ) -> Callable[[FC], FC]:
-        """Makes a flag of this group. A flag is written as it is read in the help: its name, what
-        stands for its value, and what it means. The rest is for `click.option`.
+        """Create a flag of this group. The arguments are as in the help: its name, a placeholder
+        for its value, and its meaning. The rest is for `click.option`.
         """
         return click.option(
             name, metavar=metavar, help=help, cls=Flag, group=self, show_default=True, **rest
         )
 
     def read_given(self, ctx: Context) -> dict[str, Any]:
-        """The settings of this group that have a value."""
+        """This group's settings that have a value."""
         found = {}
         for name, flag in flags(ctx.command).items():
             value = ctx.params.get(name)
@@ -96,12 +95,12 @@ output_option = Group("output")
 
 
 def flags(command: click.Command) -> dict[str, Flag]:
-    """The flags of a command that are settings, by name. (`--help` and `--version` are none.)"""
+    """A command's flags that are settings, by name. (`--help` and `--version` aren't.)"""
     return {str(param.name): param for param in command.params if isinstance(param, Flag)}
 
 
 def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
-    """Several options as one decorator, for those that more than one command has."""
+    """Several options as one decorator, for options that commands share."""
 
     def add(command: FC) -> FC:
         for option in reversed(options):
@@ -111,11 +110,11 @@ def together(*options: Callable[[FC], FC]) -> Callable[[FC], FC]:
     return add
 
 
-OTHERS = Group("other")  # `--help`, and flags of click's own
+OTHERS = Group("other")  # `--help`, and click's own flags
 
 
 class Command(click.Command):
-    """A command whose help has groups, and whose settings are checked together."""
+    """A command with groups in its help, whose settings are checked together."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         groups: dict[Group, list[tuple[str, str]]] = {}
@@ -143,11 +142,9 @@ class Command(click.Command):
         return rest
 
     def settings(self, ctx: Context) -> Iterator[str]:
-        """What `--show-config` prints: each setting and each price, its value, and where that came
-        from.
-        """
+        """What `--show-config` prints: each setting and price, with its value and its source."""
         for name, value in ctx.params.items():
-            if name == "base_url" and value:  # it may hold a key
+            if name == "base_url" and value:  # it may contain a key
                 value = mask_address(value)
             yield f"{name:18} {value!s:20} {source(ctx, name)}"
         for model, price in prices_of(ctx).items():
@@ -155,7 +152,7 @@ class Command(click.Command):
 
 
 def show_typed(ctx: Context) -> str:
-    """What was typed, to be shown: without a key that the address of a server may hold."""
+    """The typed command, without any key in a server's address."""
     line = f"{ctx.command_path} {shlex.join(ctx.meta[WORDS])}"
     address = ctx.params.get("base_url")
     if address:
@@ -164,13 +161,13 @@ def show_typed(ctx: Context) -> str:
 
 
 def origin_of(ctx: Context) -> dict[str, str]:
-    """What a page says of itself: by which command it was made, and when."""
+    """The origin of a page: the command that made it, and the time."""
     when = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
     return {"command": show_typed(ctx), "made": f"{when} UTC, by think-agent {__version__}"}
 
 
 def source(ctx: Context, name: str) -> str:
-    """Where a value came from: "flag", its variable, the config file, or "default"."""
+    """A value's source: "flag", its variable, the config file, or "default"."""
     match ctx.get_parameter_source(name):
         case ParameterSource.COMMANDLINE:
             return "flag"
@@ -182,26 +179,26 @@ def source(ctx: Context, name: str) -> str:
 
 
 def prices_of(ctx: Context) -> dict[str, Price]:
-    """The prices in the file of `--config`, by model."""
+    """The prices in the `--config` file, by model."""
     return dict(ctx.meta.get(PRICES, {}))
 
 
 def several(text: str) -> tuple[str, ...]:
-    """Values with commas between them, for `type=`."""
+    """Comma-separated values, for `type=`."""
     return tuple(value.strip() for value in text.split(",") if value.strip())
 
 
 def find_old_file(text: str) -> Path:
-    """A file to be read, for `type=`."""
-    path = _alone(text)
+    """A file to read, for `type=`."""
+    path = _claim_path(text)
     if not path.is_file():  # a FIFO would block
         raise click.BadParameter(f"{path}: there is no such file")
     return path
 
 
 def new_file(text: str) -> Path:
-    """A file to be written, for `type=`. Its folders are made when it is written."""
-    path = _alone(text)
+    """A file to write, for `type=`. Its folders are created when it's written."""
+    path = _claim_path(text)
     nearest = path
     fits = path.is_file()
     while not os.path.lexists(nearest):
@@ -212,8 +209,8 @@ def new_file(text: str) -> Path:
     return path
 
 
-def _alone(text: str) -> Path:
-    """The path, if no other flag names it: the second file would overwrite the first."""
+def _claim_path(text: str) -> Path:
+    """The path, if no other flag has it: one file would overwrite the other."""
     path = Path(text).expanduser()
     real = os.path.realpath(path)
     taken = click.get_current_context().meta.setdefault("think_agent.files", [])
@@ -224,7 +221,7 @@ def _alone(text: str) -> Path:
 
 
 def config_file(text: str) -> Path:
-    """A TOML file, for `type=`: its section becomes the defaults of the other flags."""
+    """A TOML file, for `type=`. Its section becomes the other flags' defaults."""
     path = find_old_file(text)
     ctx = click.get_current_context()
     price_tables = TypeAdapter(dict[str, Price], config=ConfigDict(extra="forbid"))
@@ -236,16 +233,16 @@ def config_file(text: str) -> Path:
         expected = f"not valid TOML with a section [{SECTION}] and tables of prices"
         raise click.UsageError(f"{path}: {expected} ({error})") from error
     outside = [name for name, value in content.items() if not isinstance(value, dict)]
-    if outside:  # a table may be of another program
+    if outside:  # a table may belong to another program
         raise click.UsageError(f"{path}: {outside[0]} belongs below [{SECTION}]")
     if "config" in section:
         raise click.UsageError(f"{path}: config: a file of settings cannot name another one")
 
     names.check_names(dict.fromkeys(section, str(path)), flags(ctx.command))
-    # As text, as on the command line: otherwise `true` would be a whole number.
+    # As text, like on the command line: otherwise `true` would be a whole number.
     texts = {name: str(value) for name, value in section.items()}
     settings = names.by_setting(texts, str(path))
-    # An argument is no setting, though a setting of another command may have its name.
+    # An argument isn't a setting, though another command's setting may have its name.
     own = settings.keys() & flags(ctx.command)
     ctx.default_map = {name: settings[name].value for name in own}
     return path
@@ -257,11 +254,11 @@ config_flags = together(
     ),
     file_option("--show-config", is_flag=True, help="print the settings and stop"),
 )
-"""`--config`, which is read before the other flags, and `--show-config`."""
+"""`--config` (read before the other flags) and `--show-config`."""
 
 
 def variables() -> dict[str, names.Given]:
-    """The settings in the environment. Those of the tests (THINK_AGENT_TEST_*) are left out."""
+    """The settings in the environment, except the tests' (THINK_AGENT_TEST_*)."""
     found = {}
     for variable, value in os.environ.items():
         if variable.startswith(PREFIX) and not variable.startswith(f"{PREFIX}TEST_"):
@@ -270,13 +267,13 @@ def variables() -> dict[str, names.Given]:
 
 
 def _check_variables(ctx: Context) -> None:
-    """Raises UsageError for a variable that is no setting of any command."""
+    """Raises UsageError for a variable that isn't a setting of any command."""
     places = {found.name: f"{PREFIX}{found.name}".upper() for found in variables().values()}
     names.check_names(places, flags(ctx.command))
 
 
 def _with_advice(error: click.NoSuchOption, ctx: Context) -> click.UsageError:
-    """The error of click, with the nearest flags where click has found none."""
+    """click's error, with the nearest flags if click has found none."""
     if error.possibilities:
         return error
     name = error.option_name.removeprefix("--").replace("-", "_")
@@ -286,8 +283,8 @@ def _with_advice(error: click.NoSuchOption, ctx: Context) -> click.UsageError:
 
 
 def _drop_what_is_of_another(ctx: Context) -> None:
-    """Leave out a base URL or a model from a weaker source than the provider's: it was meant for
-    another provider, whose server must not get the key of this one.
+    """Ignore a base URL or a model from a weaker source than the provider's. It's for another
+    provider, whose server mustn't get this one's key.
     """
     for name in ("base_url", "model"):
         its_source = ctx.get_parameter_source(name) or 0

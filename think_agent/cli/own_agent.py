@@ -1,10 +1,10 @@
-"""The command `think-agent chat FILE:AGENT`: a conversation with an agent of your own.
+"""The command `think-agent chat FILE:AGENT`: a conversation with your own agent.
 
-Rule 1: the file runs as `python FILE` would run it, and may import its neighbors. Only
-        `__name__ == "__main__"` is false.
-Rule 2: AGENT is an Agent, or a function that makes one. If that function takes a model, the flags
+Rule 1: the file runs as with `python FILE`, and may import its neighbors. Only `__name__ ==
+        "__main__"` is false.
+Rule 2: AGENT is an Agent, or a function that returns one. If the function takes a model, the flags
         choose it.
-Rule 3: a mistake in the file is one line, with its place.
+Rule 3: a mistake in the file is reported on one line, with its place.
 """
 
 import inspect
@@ -27,7 +27,7 @@ from .conversation import chat
 from .options import config_flags, flags
 
 EXIT_CODES = (
-    "exit codes: 0 you left, 1 a model or file is out of reach, 2 a flag or the agent is wrong, "
+    "exit codes: 0 you left, 1 a model or file can't be used, 2 a flag or the agent is wrong, "
     "130 stopped by SIGTERM"
 )
 
@@ -38,7 +38,7 @@ EXIT_CODES = (
 @config_flags
 @click.pass_context
 def command(ctx: Context, /, agent: str, **_: object) -> None:
-    """Talk with an agent of your own. AGENT is the name of an Agent in a Python file, or of a
+    """Talk with your own agent. AGENT is the name of an Agent in a Python file, or of a
     function that makes one; if it takes a model, the flags choose that.
     """
     path, name = _read_name(agent)
@@ -54,8 +54,8 @@ def command(ctx: Context, /, agent: str, **_: object) -> None:
 
 
 def load_agent(text: str) -> Agent:
-    """The agent that `FILE:AGENT` names, to be asked for plans alone: a function that takes a model
-    gets one that has no reply. Raises UsageError or ClickException.
+    """The agent that `FILE:AGENT` names, only for planning: a function that takes a model gets one
+    without replies. Raises UsageError or ClickException.
     """
     path, name = _read_name(text)
     found: Any = _find_named(path, name)
@@ -71,7 +71,7 @@ def load_agent(text: str) -> Agent:
 
 def _read_name(text: str) -> tuple[Path, str]:
     """The file and the name in `FILE:AGENT`."""
-    file, _, name = text.rpartition(":")  # the last one: a drive of Windows has a colon, too
+    file, _, name = text.rpartition(":")  # the last colon: a Windows drive also has one
     if not file or not name:
         raise click.UsageError(f"{text}: write FILE:AGENT, such as my_agent.py:agent")
     path = Path(file).expanduser()
@@ -81,7 +81,7 @@ def _read_name(text: str) -> tuple[Path, str]:
 
 
 def _find_named(path: Path, name: str) -> Any:
-    """The value of this name in the file."""
+    """The value with this name in the file."""
     values = vars(_run_file(path))
     if name in values:
         return values[name]
@@ -96,7 +96,7 @@ def _run_file(path: Path) -> ModuleType:
         raise click.UsageError(f"{path}: a module is named {path.stem!r} already; rename the file")
     module = ModuleType(path.stem)
     module.__file__ = str(path)
-    sys.modules[path.stem] = module  # for the types in it, and for neighbors that import it
+    sys.modules[path.stem] = module  # for its types, and for neighbors that import it
     sys.path.insert(0, str(path.resolve().parent))
     with _report_on_one_line(path):
         exec(compile(path.read_bytes(), path, "exec"), vars(module))
@@ -104,7 +104,7 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _make(ctx: Context, agent: str, function: Callable[..., Any], path: Path) -> Any:
-    """What the function returns, called with the chosen model if it takes one."""
+    """Call the function, with the chosen model if it takes one."""
     models = []
     if inspect.signature(function).parameters:
         models = [choose_model(ctx)]
@@ -115,7 +115,7 @@ def _make(ctx: Context, agent: str, function: Callable[..., Any], path: Path) ->
 
 
 def _refuse_model_flags(ctx: Context, agent: str) -> None:
-    """A flag that would do nothing is an error. (A variable may be meant for another command.)"""
+    """A flag without effect is an error. (A variable may be for another command.)"""
     for name, flag in flags(ctx.command).items():
         is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if is_typed and flag.group is model_option:
@@ -124,12 +124,12 @@ def _refuse_model_flags(ctx: Context, agent: str) -> None:
 
 @contextmanager
 def _report_on_one_line(path: Path) -> Iterator[None]:
-    """A mistake in the user's own code, as one line (rule 3)."""
+    """Report a mistake in the user's code on one line (rule 3)."""
     try:
         yield
     except (ModelError, FileError):
         raise
-    except SyntaxError as error:  # its text has the place
+    except SyntaxError as error:  # its text includes the place
         raise click.ClickException(f"{type(error).__name__}: {error}") from error
     except Exception as error:
         problem = f"{path.name} raised {type(error).__name__}: {error}{place_of(error)}"

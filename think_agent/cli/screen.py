@@ -1,12 +1,11 @@
 """Writes to the terminal, a pipe or a file, and reads lines from the terminal.
 
-Rule 1: no text makes a run fail. A character that the encoding does not have is escaped
-        (`\\u2713`).
-Rule 2: text of a model or a tool never controls the terminal: control characters are escaped.
-Rule 3: a pipe gets plain, complete lines. Rich honors NO_COLOR. The later lines of a text are
-        indented, so none of them can look like a line of the run.
-Rule 4: keys that are typed during a run wait for the next prompt. They do not answer a question
-        that was not yet on the screen.
+Rule 1: no text makes a run fail. A character that the encoding lacks is escaped (`\\u2713`).
+Rule 2: text from a model or a tool can't control the terminal: control characters are escaped.
+Rule 3: a pipe gets plain, complete lines. Rich honors NO_COLOR. A text's later lines are indented,
+        so none of them can imitate a line of the run.
+Rule 4: keys typed during a run wait for the next prompt. They don't answer a question that wasn't
+        on the screen yet.
 """
 
 import io
@@ -23,7 +22,7 @@ from ..text import sanitize
 
 
 class Screen(Console):
-    """A console for any text, and for any width in the environment."""
+    """A console that accepts any text, and any width in the environment."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr)
@@ -33,18 +32,18 @@ class Screen(Console):
 
 
 def accept_any_text(stream: object) -> None:
-    """Make the stream escape what it cannot encode or decode, instead of raising."""
+    """Make the stream escape what it can't encode or decode, instead of raising."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
 
 def write(console: Console, text: str, style: str = "") -> None:
-    """Write text. A terminal wraps it at words, a pipe does not wrap it."""
+    """Write text. A terminal wraps it at words; a pipe doesn't."""
     console.print(Text(sanitize(text), style), soft_wrap=not console.is_terminal)
 
 
 def write_block(console: Console, icon: str, style: str, text: str) -> None:
-    """Write an icon or a name, and a text that wraps beside it; nothing for a blank text."""
+    """Write an icon or a name and a text that wraps next to it; nothing for a blank text."""
     text = text.strip()
     if not text:
         return
@@ -56,44 +55,44 @@ def write_block(console: Console, icon: str, style: str, text: str) -> None:
 
 
 def block(icon: str, style: str, text: str) -> Table:
-    """An icon or a name, and a text that wraps beside it."""
+    """An icon or a name, and a text that wraps next to it."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     indent = " " * (2 - cell_len(icon))
-    shown = sanitize(text).replace(',"', ', "')  # rich cannot wrap JSON without spaces
+    shown = sanitize(text).replace(',"', ', "')  # rich can't wrap JSON without spaces
     grid.add_row(Text(indent + icon), Text(shown, style))
     return grid
 
 
 def say(line: str) -> None:
-    """Write a line to stderr. A terminal wraps it at words, a pipe does not wrap it."""
+    """Write a line to stderr. A terminal wraps it at words; a pipe doesn't."""
     write(Screen(stderr=True), line)
 
 
 def read_line(prompt: str, present: str = "") -> str:
-    """A line from stdin, a terminal or not. Where possible, `present` is on the line to be edited;
-    an empty line keeps it. Raises EOFError at the end of the input.
+    """Read a line from stdin, a terminal or not. Where possible, `present` is on the line for
+    editing; an empty line keeps it. Raises EOFError at the end of the input.
     """
     if sys.platform != "win32":
-        with suppress(ImportError):  # not every Python has it
-            import readline  # with it, prompts have a history, too
+        with suppress(ImportError):  # some Pythons lack it
+            import readline  # it also gives prompts a history
 
             readline.set_startup_hook(lambda: readline.insert_text(present))
     return input(prompt) or present
 
 
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
-    """Hide typed keys during a preview, or show them again. They wait for the next prompt;
-    `forget` drops the keys that were typed before the question was on the screen.
+    """Hide typed keys during a preview, or show them again. They wait for the next prompt; `forget`
+    drops those that were typed before the question appeared.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
         return
     import termios
 
-    with suppress(OSError):  # it is not the terminal of this session
+    with suppress(OSError):  # not this session's terminal
         if os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
-            return  # a background job that changes it would be stopped
+            return  # changing it would stop a background job
         mode = termios.tcgetattr(sys.stdin)
         mode[3] &= ~termios.ECHO
         if is_shown:

@@ -1,10 +1,11 @@
-"""Commands that a person can copy from the screen and run.
+"""Builds commands that a person can copy from the screen and run.
 
-Rule 1: words are quoted for the shell of this system: POSIX, or PowerShell on Windows.
-Rule 2: a command begins as the person's shell has to write it. That is the name of this program
-        only if the shell would find this very program by it, else its path.
+Rule 1: words are quoted for this system's shell: POSIX, or PowerShell on Windows.
+Rule 2: a command begins with this program's name only if the person's shell would find this program
+        by that name, and otherwise with its path.
 
-Limitations: a command works in the folder in which it was printed, while this installation exists.
+Limitations: a command works in the folder where it was printed, as long as this installation
+exists.
 """
 
 import os
@@ -16,11 +17,11 @@ from collections.abc import Sequence
 
 from click import Context
 
-PLAIN = re.compile(r"[\w.:/\\=-]+", re.ASCII)  # PowerShell takes such a word as it is
+PLAIN = re.compile(r"[\w.:/\\=-]+", re.ASCII)  # PowerShell needs no quotes for such a word
 
 
 def quote(word: str) -> str:
-    """One word, in quotes if it needs them."""
+    """A word, in quotes if it needs them."""
     if sys.platform != "win32":
         return shlex.quote(word)
     if PLAIN.fullmatch(word):
@@ -29,7 +30,7 @@ def quote(word: str) -> str:
 
 
 def on_lines(words: Sequence[str]) -> str:
-    """A command that is too long for one line, so that it can be copied as a whole."""
+    """A long command on several lines, which can be copied as a whole."""
     goes_on = "`" if sys.platform == "win32" else "\\"
     return f" {goes_on}\n  ".join(words)
 
@@ -41,7 +42,7 @@ def command_line(ctx: Context) -> str:
 
 
 def find_start() -> str:
-    """How to start this program again: `think-agent`, `python -m demos.refund`, or by a path."""
+    """How to start this program again: `think-agent`, `python -m demos.refund`, or a path."""
     module = sys.modules["__main__"].__spec__
     if module is None:
         return _program(sys.argv[0])
@@ -56,17 +57,17 @@ def _program(path: str) -> str:
     name = os.path.basename(path)
     if sys.platform == "win32":
         name = os.path.splitext(name)[0]
-    # `uvx` and `uv run` change PATH for us alone, and set UV: the person's shell does not have it.
+    # `uvx` and `uv run` change PATH only for this process, and set UV.
     if "UV" not in os.environ and _same_file(shutil.which(name), path):
         return name
     word = quote(path)
     if sys.platform == "win32" and word != path:
-        return f"& {word}"  # else PowerShell prints the text
+        return f"& {word}"  # otherwise PowerShell prints the text
     return word
 
 
 def _same_file(found: str | None, path: str) -> bool:
-    """Are these the same path? (A link is another program: the Python of a venv is one.)"""
+    """Are these the same path? (A link counts as another program, such as a venv's Python.)"""
     if found is None:
         return False
     paths = [os.path.normcase(os.path.abspath(item)) for item in (found, path)]

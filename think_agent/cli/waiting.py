@@ -1,12 +1,14 @@
-"""What a person reads while no token comes: what the server does, and what helps.
+"""What a person reads while no token arrives: what the server is doing, and what helps.
 
-The first run on a person's own machine may take minutes before its first token: the model is loaded
-from the disk, then it reads the instructions and the tools.
+On a person's own machine, the first token can take minutes: the model is loaded from disk, then it
+reads the instructions and the tools.
 
-Rule 1: nothing is said about the first seconds (`PATIENCE`).
-Rule 2: a terminal shows the words beside the clock, and wipes them with the preview. A pipe gets
-        one line a run, on stderr, and only about a server that says what it does (Ollama).
-Rule 3: the server is asked in a thread of its own, so the run waits for nothing.
+Rule 1: it says nothing during the first seconds of a silence (`PATIENCE`).
+Rule 2: a terminal shows the text next to the clock and erases it with the preview. With a pipe, a
+        line goes to stderr, but only for a server that says what it's doing (Ollama): at most one
+        per run about a silence before a reply's first token, and one about a silence inside a
+        reply.
+Rule 3: a separate thread asks the server, so the run doesn't wait.
 
 Limitations: tokens are estimated.
 """
@@ -22,61 +24,80 @@ from ..model import Model
 from ..text import canonical
 from ..turn import Turn
 
-PATIENCE = 5.0  # seconds without a token before something is said
-AGAIN = 1.0  # seconds between two questions to the server
+PATIENCE = 5.0  # seconds without a token before it says something
+AGAIN = 1.0  # seconds between questions to the server
 PER_TOKEN = 4  # characters, roughly
 FASTER = "On a CPU, a smaller model is faster."
 HELPS = "A smaller model is faster; later requests read only what is new."
 
 
 class Waiting:
-    """Watches the requests of one view. `words` says what is going on; empty if that is obvious.
+    """Watches one view's requests. `words` says what's going on; empty if that's obvious.
 
-    `say` prints a line, once a run: it is for a pipe. None: `words` are shown by somebody else.
+    `say` prints a line for a pipe. None: the view shows `words` itself.
     """
 
     def __init__(self, agent: Agent, say: Callable[[str], None] | None) -> None:
         self.words = ""
         self._agent = agent
         self._say = say
-        self._came = threading.Event()  # the first token, or whatever else ends the wait
+        self._has_said: set[bool] = set()  # about a silence before a reply, or inside one
+        self._pieces = 0  # of the arriving reply
+        self._is_over = threading.Event()  # set when the wait is over
 
     def begin(self, turn: Turn) -> None:
-        """The model is asked to go on with this turn."""
+        """A model call for this turn begins."""
         self.end()
-        self._came = threading.Event()
+        self._pieces = 0
+        self._is_over = threading.Event()
         new = _new_messages(turn)
         tokens = sum(len(canonical(to_json(message))) for message in new) // PER_TOKEN
         is_first = len(new) == len(turn.history.spoken)
         if is_first:
             tokens += _first_tokens(self._agent)
-        arguments = self._came, tokens, is_first
+        arguments = self._is_over, tokens, is_first
         threading.Thread(target=self._watch, args=arguments, daemon=True).start()
 
-    def end(self) -> None:
-        """Something came."""
-        self._came.set()
+    def go_on(self) -> None:
+        """A piece of the reply arrived. The silence ends, and another may follow."""
+        self._pieces += 1
         self.words = ""
 
-    def _watch(self, came: threading.Event, tokens: int, is_first: bool) -> None:
+    def end(self) -> None:
+        """The reply arrived."""
+        self._is_over.set()
+        self.words = ""
+
+    def _watch(self, is_over: threading.Event, tokens: int, is_first: bool) -> None:
         delay = PATIENCE  # rule 1
-        while not came.wait(delay):
+        pieces = 0
+        while not is_over.wait(delay):
+            if pieces != self._pieces:
+                pieces = self._pieces
+                delay = PATIENCE
+                continue
             delay = AGAIN
             place = _where_loaded(self._agent.model)  # rule 3
-            words = describe_wait(self._agent.model, place, tokens, is_first=is_first)
-            if came.is_set():
-                return
+            if pieces:
+                words = describe_pause(self._agent.model, place)
+            else:
+                words = describe_wait(self._agent.model, place, tokens, is_first=is_first)
+            if is_over.is_set() or pieces != self._pieces:
+                continue
             self.words = words
-            say = self._say
-            if say and place is not None:  # rule 2
-                self._say = None
-                say(words)
+            if place is not None:
+                self._say_once(words, is_inside=pieces > 0)
+
+    def _say_once(self, words: str, *, is_inside: bool) -> None:
+        if self._say and is_inside not in self._has_said:  # rule 2
+            self._has_said.add(is_inside)
+            self._say(words)
 
 
 def describe_wait(model: Model, place: str | None, tokens: int, *, is_first: bool) -> str:
-    """What goes on, in a line. `place`: where the model is loaded ("" if it isn't yet), or None if
-    its server doesn't say. `tokens`: of the prompt; if this isn't the first request, of what is new
-    in it.
+    """What's going on, on one line. `place`: where the model is loaded ("" if it isn't yet), or
+    None if its server doesn't say. `tokens`: the prompt's, or after the first request only the new
+    ones.
     """
     if type(model).stream is Model.stream:
         return f"waiting for the whole reply of {model.model}"
@@ -94,8 +115,17 @@ def describe_wait(model: Model, place: str | None, tokens: int, *, is_first: boo
     return text
 
 
+def describe_pause(model: Model, place: str | None) -> str:
+    """What's going on if a reply stalls. Ollama sends a call only once it's complete, so a long one
+    looks like this.
+    """
+    if place is None:
+        return f"waiting for more from {model.name}:{model.model}"
+    return f"{model.model} has sent nothing for a while: it may be thinking, or writing a call"
+
+
 def _round(count: int) -> int:
-    """With two digits that count: it is an estimate."""
+    """Round to two digits, since it's an estimate."""
     return round(count, 2 - len(str(count)))
 
 
@@ -108,7 +138,7 @@ def _where_loaded(model: Any) -> str | None:
 
 
 def _first_tokens(agent: Agent) -> int:
-    """About how many tokens of instructions and tools a request begins with."""
+    """About how many tokens the instructions and tools have."""
     return len(canonical(agent.made_of())) // PER_TOKEN
 
 

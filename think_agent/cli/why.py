@@ -1,7 +1,7 @@
 """Explains each step of a run in lines, for `/explain`, `--explain` and `--steps`.
 
 1. next_step: the model is free to choose
-     force_first: the model is told to call think
+     force_first: the model is asked to call think
        -> think: Look it up first.
 """
 

@@ -13,9 +13,9 @@ DIALECTS = {"json": json_plan, "react": react, "auto": Auto}
 
 
 def in_dialect(model: Model, dialect: str) -> Model:
-    """`model` in the dialect `"json"` or `"react"`. `"native"` gives the model itself. `"auto"`
-    stays native while that works, else it changes to json (`auto.py`). A model that speaks auto
-    already, as Ollama's do, speaks the new dialect instead.
+    """`model` in the dialect `"json"` or `"react"`. `"native"` returns the model itself. `"auto"`
+    stays native while that works, and otherwise switches to json (`auto.py`). If the model already
+    uses `auto`, as Ollama's do, the new dialect replaces it.
     """
     if isinstance(model, Auto):
         model = model.inner

@@ -1,15 +1,14 @@
-"""`auto`: native tool calling while it works, else the json dialect. For local servers.
+"""`auto`: native tool calling while it works, otherwise the json dialect. For local servers.
 
-Rule 1: it changes to `json` if the transcript has a reply in json, if the model wrote a call as
-        text, if its server lost a call, if the model has no tool calling, or if the server's chat
-        template hides the tools, the thoughts or the system prompt (`trouble`). It never changes
-        back.
-Rule 2: it decides by the transcript (with the messages that a request leaves out), or by what the
-        server renders. So a resumed run decides in the same way. A notice of the first reply in
-        json says why.
-Rule 3: it never changes on a signed history: the signatures cover the tools, too.
-Rule 4: a server that doesn't show what its template renders is taken to show everything. A notice
-        says so, once.
+Rule 1: it switches to `json` if the transcript already has a reply in json, if the model wrote a
+        call as text, if its server lost a call, if the model has no tool calling, or if the
+        server's chat template hides the tools, the thoughts or the system prompt (`trouble`). It
+        never switches back.
+Rule 2: it decides by the whole transcript and by the prompt that the server renders. So a resumed
+        run decides the same way. A notice on the first json reply says why.
+Rule 3: it never switches if the history is signed, because the signatures cover the tools.
+Rule 4: if a server doesn't reveal the rendered prompt, it's assumed to show everything. One notice
+        says so.
 
 The README of `providers/` lists templates that hide something.
 """
@@ -49,30 +48,30 @@ WITH_TOOLS = Request(
     system="You are the kestrel of this post office.",
     max_output_tokens=1,
 )
-"""A request that ends with a tool result, behind which some templates hide things."""
-# What a rendered prompt has to show, each with a word that stands nowhere else.
+"""A request that ends with a tool result. Some templates hide things in such a request."""
+# What a rendered prompt has to show. Each is found by a word that occurs nowhere else in it.
 SHOWN = {"the tools": "receipt", "the system prompt": "kestrel", "the thoughts": "heron"}
 
 
 def find_hidden(prompt: str) -> list[str]:
-    """What a template hides that rendered WITH_TOOLS as this `prompt`."""
+    """What the template hid when it rendered WITH_TOOLS as this `prompt`."""
     return [what for what, word in SHOWN.items() if word not in prompt]
 
 
 def hides(what: Sequence[str]) -> str:
-    """The trouble with a template that hides these; empty if it hides nothing."""
+    """The problem with a template that hides these; empty if it hides nothing."""
     if not what:
         return ""
-    return f"its server's template hides {', '.join(what)} behind a tool result"
+    return f"its server's template hides {', '.join(what)} after a tool result"
 
 
 class Auto(Dialect):
     """`in_dialect(model, "auto")`."""
 
-    _trouble: str | None = None  # of `trouble`; None: it is not known yet
-    _is_unseen = False  # its server has shown no prompt, and no notice has said so
+    _trouble: str | None = None  # the result of `trouble`; None: not known yet
+    _is_unseen = False  # the server reveals no prompt, and no notice has said so yet
 
-    # A request that is refused because the model cannot call tools is asked again, in json.
+    # If a request is refused because the model can't call tools, it's sent again in json.
 
     def complete(self, request: Request) -> Assistant:
         try:
@@ -105,14 +104,14 @@ class Auto(Dialect):
                 yield event
 
     def check(self) -> None:
-        json_plan(self.inner).check()  # it can speak that
+        json_plan(self.inner).check()  # it will use that
 
     def trouble(self, request: Request) -> str:
-        """Why native tool calling does not work on this server. Empty if it does, or if that cannot
-        be found out (before the deadline of the `request`). The server is asked once, for free.
+        """Why native tool calling doesn't work on this server. Empty if it does, or if the server
+        can't be asked (before the deadline of `request`). It's asked once; that costs no tokens.
         """
         if self.is_local and self._trouble is None:
-            with suppress(ModelError):  # the run will have it, too
+            with suppress(ModelError):  # the run will get the same error
                 self._trouble = self._find_trouble(request)
         return self._trouble or ""
 
@@ -130,7 +129,7 @@ class Auto(Dialect):
         return self.inner, request
 
     async def aask(self, request: Request) -> tuple[Model, Request]:
-        return await asyncio.to_thread(self.ask, request)  # it may call the server
+        return await asyncio.to_thread(self.ask, request)  # it can call the server
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
         if reply.dialect != "json":
@@ -167,8 +166,8 @@ class Auto(Dialect):
         return self.trouble(request)
 
     def _slip(self, reply: Assistant) -> str:
-        """How tool calling has failed in a reply; empty if it has not. (Providers name a model in
-        many ways, such as the path of a file. So a slip of any model of the provider counts.)
+        """How tool calling failed in a reply; empty if it didn't. (Providers report a model's name
+        in many forms, such as a file path. So replies of any model of the provider count.)
         """
         if reply.dialect or reply.provider != self.name:
             return ""

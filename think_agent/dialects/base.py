@@ -1,12 +1,11 @@
-"""What the dialects share: a model whose requests and replies are translated.
+"""The base of the dialects: a model whose requests and replies are translated.
 
-Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`read`), and makes
-        Deltas of the text that streams in (`reader`). The four ways to ask a model are written
-        here, once.
+Rule 1: a subclass of `Dialect` translates the request (`ask`) and the reply (`read`), and turns
+        streamed text into Deltas (`reader`). The four methods of a Model are written here, once.
 Rule 2: native thinking is passed on unchanged.
-Rule 3: thoughts and the answer are streamed (but not in react). A call that is written as text
-        comes whole, after the reply was read: only then is it known to be a call.
-Rule 4: a subclass whose `ask` calls a server runs it in a thread for an async caller (`aask`).
+Rule 3: thoughts and the answer are streamed (except in react). A call written as text comes as a
+        whole, because only the complete reply shows that it's a call.
+Rule 4: a subclass whose `ask` calls a server runs it in a thread for async callers (`aask`).
 """
 
 from collections import Counter
@@ -22,23 +21,25 @@ from ..wire.pieces import JsonReader, Splitter
 
 
 class Wrapper(Model):
-    """A model around a model. A subclass changes the request (`ask`), the reply (`read`), or all of
-    `complete`; everything else is done by the inner model.
+    """A model that wraps another one. A subclass changes the request (`ask`), the reply (`read`),
+    or all of `complete`; the inner model does everything else.
 
-    The stream is not passed on: its pieces would not have the change that is made to the whole
-    reply. It has one piece (`Model.stream`), unless a subclass does better.
+    The inner stream isn't passed on, because its pieces would lack the change to the reply. Unless
+    a subclass does better, the stream is a single piece (`Model.stream`).
     """
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner
         self.name = inner.name
         self.model = inner.model
-        # Does it run on a server of the user's own?
+        # Does it run on the user's own server?
         self.is_local: bool = getattr(inner, "is_local", False)
 
     def __getattr__(self, name: str) -> Any:
-        """What only a provider has, such as Ollama's `window()`, is the inner model's."""
-        if name == "inner":  # it is not there yet
+        """Attributes that only a provider has, such as Ollama's `window()`, come from the inner
+        model.
+        """
+        if name == "inner":  # not set yet
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -46,7 +47,7 @@ class Wrapper(Model):
         return self.inner, request
 
     async def aask(self, request: Request) -> tuple[Model, Request]:
-        """`ask`, for an async caller (rule 4)."""
+        """`ask` for async callers (rule 4)."""
         return self.ask(request)
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
@@ -69,11 +70,11 @@ Event = Delta | Assistant
 
 
 class Reader:
-    """Makes Deltas of a text as it arrives. Joined, they are the same wherever the text is cut.
+    """Turns a text into Deltas as it arrives. Joined, they're the same wherever the text is split.
 
-    `parts` divides the text into sections with names, such as the strings of a JSON object by their
-    keys. `kinds` says which Deltas a section becomes. From the first section without a kind on, the
-    reader waits for the complete reply.
+    `parts` divides the text into named sections, such as the strings of a JSON object by their
+    keys. `kinds` says which kind of Delta a section becomes. After a section without a kind,
+    nothing more is streamed until the reply is complete.
     """
 
     def __init__(self, parts: Splitter | JsonReader, kinds: Mapping[str, Kind]) -> None:
@@ -81,8 +82,8 @@ class Reader:
         self._parts = parts
         self._kinds = kinds
         self._waits = False
-        self._section: object = ""  # the one that was streamed last
-        self._space = ""  # whitespace that is held back
+        self._section: object = ""  # streamed last
+        self._space = ""  # whitespace that's held back
 
     def feed(self, text: str) -> Iterable[Delta]:
         for name, part in self._parts.feed(text):
@@ -97,9 +98,9 @@ class Reader:
             yield from self.stream_part(kind, part, name)
 
     def stream_part(self, kind: Kind, text: str, section: object) -> Iterable[Delta]:
-        """The Delta of the text that is certain now, if there is any. Whitespace at its end waits
-        for more text. Another `section` of the same kind begins after a blank line, without the
-        whitespace around it. An empty name means: outside every section.
+        """The Delta for the text that's certain now, if any. Trailing whitespace waits for more
+        text. The next `section` of the same kind is stripped and separated by a blank line. An
+        empty name means: outside every section.
         """
         if section != self._section:
             text = text.lstrip()
@@ -120,17 +121,17 @@ class Reader:
         yield Delta(kind, certain, name)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
-        """The rest of the answer in `reply`, which is the reply that was read from the text."""
+        """The rest of the answer. `reply` is what was read from the complete text."""
         text = reply.text[self.streamed["answer"] :]
         if text and reply.is_usable:
             yield Delta("answer", text)
 
 
 class Dialect(Wrapper):
-    """A model that is spoken to in a dialect. Its stream is translated, too."""
+    """A model that's used through a dialect. Its stream is translated as well."""
 
     def reader(self, request: Request) -> Reader | None:
-        """A reader of the text that streams in. None: the text is passed on unchanged."""
+        """A reader for streamed text. None: the text is passed on unchanged."""
         return None
 
     def stream(self, request: Request) -> Iterator[Event]:
@@ -147,7 +148,7 @@ class Dialect(Wrapper):
                 yield translated
 
     def _translate(self, event: Event, request: Request, reader: Reader | None) -> Iterable[Event]:
-        """What an event of the inner model's stream becomes."""
+        """Translate an event of the inner model's stream."""
         match event:
             case Delta(kind="answer", text=text) if reader:
                 yield from reader.feed(text)
@@ -165,7 +166,7 @@ class Dialect(Wrapper):
 
 
 def join_texts(texts: Iterable[str], apart: str = "\n\n") -> str:
-    """The texts that are not empty, as one."""
+    """Join the texts that aren't empty."""
     return apart.join([text for text in texts if text])
 
 

@@ -3,17 +3,17 @@
     {"understanding": "...", "reasoning": "...",        -> the thought
      "task_complete": false,                            -> the exit signal
      "actions": [{"tool": "...", "arguments": {...}}],  -> the tool calls
-     "response": "..."}                                 -> the answer; beside an action, commentary
+     "response": "..."}                                 -> the answer; next to an action, commentary
 
 Rule 1: a tool choice is a narrower schema, so forcing works by construction.
-Rule 2: the system prompt is the same bytes for a whole run, for prompt caches. Only the schema says
-        which keys a single reply may have.
-Rule 3: a server may ignore the schema, so a reply is read strictly. What cannot be read is
-        `"malformed"`, and the model is told its mistake. An action is never ignored. An action with
-        a `reasoning` of its own carries that as its thought.
+Rule 2: the system prompt stays the same for a whole run, which helps prompt caches. Only the schema
+        says which keys a particular reply may have.
+Rule 3: a server may ignore the schema, so a reply is read strictly. An unreadable one is
+        `"malformed"`, and the model reads why. An action is never ignored. If an action has its own
+        `reasoning`, it carries that as its thought.
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-The README of this folder says what is read, and what is not.
+The README of this folder lists what's accepted.
 """
 
 import re
@@ -38,7 +38,7 @@ from .written import ParsedReply, Written, kind_of_notes, others, signals
 
 
 class PlannedCall(pydantic.BaseModel, extra="forbid", strict=True):
-    """One action of a plan. No schema asks for its `reasoning`: a plan has at most one action."""
+    """One action of a plan. Its `reasoning` is accepted, but no schema asks for it."""
 
     tool: str
     arguments: Json
@@ -46,7 +46,7 @@ class PlannedCall(pydantic.BaseModel, extra="forbid", strict=True):
 
 
 class Plan(pydantic.BaseModel, extra="ignore", strict=True):
-    """All that a reply may have; the tool choice says which keys it has to have."""
+    """All keys that a reply may have. The tool choice says which ones are required."""
 
     understanding: str = ""
     reasoning: str = ""
@@ -57,14 +57,14 @@ class Plan(pydantic.BaseModel, extra="ignore", strict=True):
 
 
 KNOWN = tuple(Plan.model_fields)
-KEYS = tuple(key for key in KNOWN if key != "cannot")  # that one needs a tool that can say it
+KEYS = tuple(key for key in KNOWN if key != "cannot")  # only if the think tool can say it
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the tool choice leaves of a plan (rule 1).
+    """The keys and tools that a tool choice allows in a plan (rule 1).
 
-    - `keys`: the keys that it has, in the order in which they are written
+    - `keys`: its keys, in the order they're written
     - `tools`: the tools that its actions may name
     - `must_act`: must it have an action?
     """
@@ -99,16 +99,16 @@ class JsonPlan(Written):
             arguments = reduce_schema(tool.parameters, strict=True)
             if self.is_local:
                 arguments = transform_schema(arguments, _bound_text)
-            # Gemini does not know `const`.
+            # Gemini doesn't know `const`.
             branches.append(_close_object(tool={**TEXT, "enum": [name]}, arguments=arguments))
         actions: Json = {"type": "array", "items": {"anyOf": branches}}
         if form.must_act:
             actions["minItems"] = 1
-        # Anthropic answers 400 to maxItems. There the prompt asks for it, and reading checks it.
+        # Anthropic answers 400 to maxItems. There, the prompt asks for it and the reader checks it.
         if self.name != "anthropic":
             actions["maxItems"] = 1
         kinds = {"task_complete": {"type": "boolean"}, "actions": actions}
-        if self.is_local:  # small models end a plan only if it is bounded
+        if self.is_local:  # small models end a plan only if its length is bounded
             kinds |= BOUNDED
         return _close_object(**{key: kinds.get(key, TEXT) for key in form.keys})
 
@@ -142,7 +142,7 @@ class JsonPlan(Written):
         return Form(keys, tools, must_act)
 
     def write(self, reply: Assistant) -> str:
-        """A reply that was not written in this dialect, as the plan it would have been."""
+        """A reply that wasn't written in this dialect, as a plan."""
         if not reply.tool_calls:
             return reply.text
         notes = []
@@ -170,7 +170,7 @@ class JsonPlan(Written):
         choice = request.tool_choice
         found = _first_object(text, choice)
         _check_unknown_keys(found, others(request.tools))
-        try:  # a key that is missing is null, which is refused; more keys may be there
+        try:  # a missing key is null, which is refused; extra keys are ignored
             plan = Plan.model_validate(dict.fromkeys(form.keys) | found)
         except pydantic.ValidationError as error:
             raise ModelMistake(problems(error)) from error
@@ -190,7 +190,7 @@ class JsonPlan(Written):
         )
         if "cannot" in form.keys and plan.cannot.strip():
             parsed = replace(parsed, missing=plan.cannot.strip())
-        if calls:  # the answer comes when all is done
+        if calls:  # the answer comes at the end
             parsed = replace(parsed, text="", commentary=response)
         return parsed
 
@@ -207,10 +207,10 @@ json_plan = JsonPlan
 
 
 class PlanReader(Reader):
-    """Makes Deltas of a plan as it arrives.
+    """Turns a plan into Deltas as it arrives.
 
-    A `response` is the answer if there is no action, and else commentary. So it is streamed once
-    the actions are known, or (if they are written after it) when the reply is complete.
+    A `response` is the answer if there is no action, and otherwise commentary. So it's streamed
+    once the actions are known, or (if they're written after it) when the reply is complete.
     """
 
     def __init__(self, notes: Kind, *, may_act: bool) -> None:
@@ -220,10 +220,10 @@ class PlanReader(Reader):
         super().__init__(JsonReader(), kinds)
         self._may_act = may_act
         self._raw = ""  # the text so far
-        self._response = ""  # what is held back of it
+        self._response = ""  # the part that's held back
 
     def feed(self, text: str) -> Iterable[Delta]:
-        # Quote by quote, so what is known when a string begins does not depend on where it is cut.
+        # Quote by quote, so the result doesn't depend on where the text is split.
         for piece in re.split('(")', text):
             yield from super().feed(piece)
             self._raw += piece
@@ -237,7 +237,7 @@ class PlanReader(Reader):
         return super().read(name, part)
 
     def close(self, reply: Assistant) -> Iterable[Delta]:
-        """The rest: plain text that was taken for the response, or a response that had to wait."""
+        """The rest: plain text that was used as the response, or a response that was held back."""
         waited = self._response.strip()
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
         if waited and acts:
@@ -245,7 +245,7 @@ class PlanReader(Reader):
         yield from super().close(reply)
 
     def _kind_of_response(self) -> dict[str, Kind]:
-        """The kind of the response, by its key; empty as long as the actions are not known."""
+        """The kind of the response, by its key; empty while the actions aren't known."""
         try:
             plan = from_json(self._raw[self._raw.find("{") :], allow_partial=True)
         except ValueError:
@@ -262,7 +262,7 @@ class PlanReader(Reader):
 
 
 def can_say_cannot(tools: Sequence[Tool]) -> bool:
-    """Is there a think tool whose exit signal may be "cannot"?"""
+    """Does the think tool offer the exit signal "cannot"?"""
     for tool in tools:
         if tool.name == THINK_NAME and has_signal(tool):
             return "cannot" in tool.parameters["properties"]["should_continue"].get("enum", ())
@@ -278,7 +278,7 @@ def _find_forced_keys(request: Request) -> list[str]:
 
 
 def _close_object(**properties: Json) -> Json:
-    """The schema of an object that has all of these properties and no others."""
+    """The schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -298,11 +298,11 @@ def _bound_text(part: Json) -> Json:
 
 
 def _first_object(text: str, choice: ToolChoice) -> Json:
-    """The first JSON object in `text` with a key of a plan. Without one, plain text is the
-    response where a response is due. Raises ModelMistake.
+    """The first JSON object in `text` that has a key of a plan. If there is none and a response is
+    due, plain text is the response. Raises ModelMistake.
     """
     for value in json_objects(text):
-        if not value.keys().isdisjoint(KEYS):  # else it stands in a broken plan
+        if not value.keys().isdisjoint(KEYS):  # otherwise it's inside a broken plan
             return value
     is_attempt = text.lstrip().startswith(("{", "`"))
     if choice == "none" and not is_attempt:
@@ -311,8 +311,8 @@ def _first_object(text: str, choice: ToolChoice) -> Json:
 
 
 def _check_unknown_keys(found: Json, tools: Mapping[str, Tool]) -> None:
-    """Keys that a plan does not know are ignored, but never an action. Raises ModelMistake for one
-    that may be one: it has an object in it, or the name of a tool.
+    """Ignore unknown keys, unless one may be an action: it contains an object or a tool's name.
+    Raises ModelMistake for that.
     """
     for key, value in found.items():
         if key in KNOWN:
@@ -328,14 +328,14 @@ def _call(action: PlannedCall, tools: Mapping[str, Tool]) -> ToolCall:
     if tool is None:
         names = ", ".join(tools)
         raise ModelMistake(f"actions: no tool {action.tool!r} now; possible: [{names}]")
-    arguments = action.arguments  # a null for what may be left out is read by `schema.repair`
+    arguments = action.arguments  # `schema.repair` handles a null for an optional argument
     if not is_blank(action.reasoning):
         arguments = {tool.thought_in: action.reasoning.strip(), **arguments}
     return ToolCall("", tool.name, arguments)
 
 
 def _check_amount(plan: Plan, form: Form, choice: ToolChoice) -> None:
-    """Raises ModelMistake for too few or too many actions, and for one without a reasoning."""
+    """Raises ModelMistake for too few or too many actions, or one without reasoning."""
     if len(plan.actions) > 1:
         raise ModelMistake(f"actions: it must hold at most 1, not {len(plan.actions)}")
     for action in plan.actions:

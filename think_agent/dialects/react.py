@@ -1,4 +1,4 @@
-"""The react dialect: tools in plain text, for models that know neither tool calls nor schemas.
+"""The react dialect: tools in plain text, for models without tool calls or schemas.
 
 `react(model)` is a model, and `react.parse(text)` reads one reply.
 
@@ -8,14 +8,14 @@
     (the result comes back as)  Observation (process_refund {"order_id": "ORD-001", …}): …
     Final Answer: Your refund is on its way.                 -> the exit signal
 
-Rule 1: the form is Thoughts, and then one Action with its input, which ends the reply. An Action
-        that changes something runs only from this form.
-Rule 2: a reply with nothing to act on is `"malformed"`, and nothing in it is run.
-Rule 3: a tool choice is asked for as text, at the end of the last message (`enforced="prompt"`).
+Rule 1: the format is Thoughts, then one Action with its input, which ends the reply. An Action with
+        side effects runs only from exactly this format.
+Rule 2: a reply with nothing to act on is `"malformed"`, and nothing in it runs.
+Rule 3: a tool choice becomes text at the end of the last message (`enforced="prompt"`).
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-The README of this folder says what is read, and what is not. The form is that of ReAct
-(arXiv 2210.03629), with JSON as the input of an Action.
+The README of this folder lists what's accepted. The format is that of ReAct (arXiv 2210.03629),
+with JSON as the input of an Action.
 """
 
 import re
@@ -37,7 +37,7 @@ ANY = LABEL % "thought|action|action[ _]input"
 WORDS = rf"((?:(?!{ANY})[\s\S])*+)"  # up to the next label
 THOUGHT = LABEL % "thought" + WORDS
 ACTION = LABEL % "action" + WORDS + f"(?:{LABEL % 'action[ _]input'}{WORDS})?"
-# Thoughts, and one Action that ends the reply.
+# Thoughts, then one Action that ends the reply.
 FORM = rf"\s*(?:{THOUGHT})*{ACTION}"
 
 
@@ -46,15 +46,15 @@ NAME = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True)
 class ParsedText:
-    """What a text in this form says.
+    """A text in this format, parsed.
 
     - `thought`: its Thoughts as one text; empty if there is none
-    - `calls`: its Actions, in order. Their ids are empty. An input that is no JSON object is the
-      text as it was written.
+    - `calls`: its Actions, in order, without ids. An input that isn't a JSON object stays text.
     - `final_answer`: the text after "Final Answer:"; None if there is no such label
     - `words`: the text before the first label
-    - `is_alone`: does the text have the form of rule 1, and nothing else?
-    - `problem`: why nothing can be acted on; empty if something can. Then `calls` is empty, too.
+    - `is_alone`: does the text have exactly the format of rule 1?
+    - `problem`: why there is nothing to act on; empty if there is something. With a problem,
+      `calls` is empty
     """
 
     thought: str = ""
@@ -76,15 +76,15 @@ class ParsedText:
 
     @property
     def is_final(self) -> bool:
-        """Is this the end? Not if there is an Action: the answer beside it was written before there
-        was a result.
+        """Is this the end? Not if there is an Action: an answer next to it was written before its
+        result.
         """
         return bool(self.final_answer) and not self.calls and not self.problem
 
 
 def parse(text: str) -> ParsedText:
-    """Read a text in this form: any text, and without an exception."""
-    known = re.split(LABEL % "observation", text)[0]  # from there on it is invented
+    """Parse any text. Never raises an exception."""
+    known = re.split(LABEL % "observation", text)[0]  # an observation in a reply is invented
     work, *answers = re.split(LABEL % "final[ _]answer", known, maxsplit=1)
     thoughts = [note.strip() for note in re.findall(THOUGHT, work)]
     parsed = ParsedText(thought=join_texts(thoughts), words=re.split(ANY, work)[0].strip())
@@ -107,7 +107,7 @@ def parse(text: str) -> ParsedText:
 
 @dataclass(frozen=True)
 class _Action:
-    """An Action: the name as it is written, the input, and the text after the input."""
+    """An Action: the name as written, the input, and the text after the input."""
 
     name: str
     input: Json | str
@@ -120,13 +120,13 @@ def _action(written: str, given: str) -> _Action:
     match json_at(given):
         case (dict(value), end):
             return _Action(name, value, given[end:])
-    return _Action(name, given)  # the loop will say that this text is no JSON object
+    return _Action(name, given)  # the loop will report that this isn't a JSON object
 
 
 class React(Written):
     """`react(model)`: a model that writes Thoughts and Actions and reads Observations."""
 
-    parse = staticmethod(parse)  # `react.parse(text)`, as the module has the class's name
+    parse = staticmethod(parse)  # for `react.parse(text)`
 
     dialect = "react"
     key = "react"
@@ -164,7 +164,7 @@ class React(Written):
     def understand(self, text: str, request: Request) -> ParsedReply:
         parsed = parse(text)
         answer = parsed.final_answer or ""
-        if request.tool_choice == "none":  # plain words are an answer, too
+        if request.tool_choice == "none":  # plain text is an answer as well
             return ParsedReply(join_texts([parsed.words, answer]), parsed.thought)
         if parsed.problem:
             raise ModelMistake(parsed.problem)
@@ -173,7 +173,7 @@ class React(Written):
         return ParsedReply(parsed.words, parsed.thought, parsed.calls, is_alone=parsed.is_alone)
 
     def reader(self, request: Request) -> Reader:
-        return Reader(JsonReader(), kinds={})  # it waits: only native thinking streams
+        return Reader(JsonReader(), kinds={})  # only native thinking streams
 
 
 react = React

@@ -1,11 +1,11 @@
-"""Two models as one, in one transcript: a thinker writes the thoughts, an actor everything else
-(like aider's architect and editor).
+"""Two models in one transcript: a thinker writes the thoughts, an actor everything else (like
+aider's architect and editor).
 
 Rule 1: a request that forces `think` goes to the thinker. Every other request goes to the actor,
-        with the final one. With `force="always"` each action follows a thought of the thinker; with
-        `"first"` the thinker makes the plan.
-Rule 2: each model sees the whole transcript, but only its own replies as `native`: a signature is
-        no use to another model.
+        including the last one. With `force="always"`, each action follows a thought of the thinker.
+        With `"first"`, the thinker only makes the plan.
+Rule 2: each model sees the whole transcript, but gets only its own replies back as `native`,
+        because another model can't use a signature.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from .base import Dialect
 
 
 class Split(Dialect):
-    """`split(thinker=..., actor=...)`: two models as one. Its name is the actor's, and `model` also
-    names the thinker, so that `name:model` is true of both.
+    """`split(thinker=..., actor=...)`: two models as one. `name` is the actor's; `model` names
+    both.
     """
 
     def __init__(self, *, thinker: Model, actor: Model) -> None:
@@ -31,7 +31,7 @@ class Split(Dialect):
             model = self.thinker
         messages: list[Spoken] = []
         for message in request.messages:
-            # Providers report a model by its name, or by its name and a date.
+            # Providers report a model's name alone, or with a date.
             if isinstance(message, Assistant) and not message.model.startswith(model.model):
                 message = replace(message, native=None)
             messages.append(message)

@@ -1,18 +1,18 @@
 """Tags: thinking and answer in one text, told apart by `<thinking>…</thinking>` and `<answer>`.
 
-`TagParser` gives Deltas of a text that arrives in pieces, and `split_tags` reads a complete one.
-`tagged(model)` asks the model to write the tags, and reads them: marked notes go to
-`Assistant.thinking`, never to its text.
+`TagParser` turns streamed text into Deltas; `split_tags` reads a complete text. `tagged(model)`
+asks the model to write the tags and reads them: marked notes go to `Assistant.thinking`, never into
+its text.
 
-Rule 1: from `<thinking>` to its closing tag everything is thinking; the same tag nests.
-Rule 2: after a thinking tag was closed, and inside `<answer>`, text is answer.
-Rule 3: all other text is `Tags.plain`. A tag that is never closed lasts to the end.
-Rule 4: text is passed on as soon as it is certain, and the joined Deltas are the same wherever the
-        text is cut into pieces.
+Rule 1: everything from `<thinking>` to its closing tag is thinking. The same tag can nest.
+Rule 2: text after a closed thinking tag, or inside `<answer>`, is the answer.
+Rule 3: all other text is `Tags.plain`. A tag that's never closed lasts to the end.
+Rule 4: text is passed on as soon as it's certain. The joined Deltas are the same wherever the text
+        is split.
 
 Limitations: if a chat template writes the first `<think>` itself, a stream with `plain="answer"`
-has passed the reasoning on as answer before it sees `</think>`. The Assistant is right all the
-same: the text is read again. The README of this folder says what is a tag, and what is not.
+passes the reasoning on as answer before it sees `</think>`. The Assistant is still right, because
+the text is read again. The README of this folder lists what counts as a tag.
 """
 
 import re
@@ -29,9 +29,9 @@ from .base import Dialect, Kind, Reader, join_texts
 
 @dataclass(frozen=True, kw_only=True)
 class Tags:
-    """How a model marks its text: the names of its tags, and the kind of the text outside them.
+    """How a model marks its text: the names of its tags, and the kind of text outside them.
 
-    `plain="answer"` is for a model that does not mark its answer: text without tags is the answer.
+    `plain="answer"` is for a model that doesn't mark its answer.
     """
 
     plain: Kind = "thinking"
@@ -40,7 +40,7 @@ class Tags:
 
 
 TAGS = Tags()
-# Some models refuse to write out their reasoning, so they are asked for notes (`think.py`).
+# Some models refuse to write out their reasoning, so the text asks for notes (`think.py`).
 HEADING = "# How to write your replies\n"
 NOTES = (
     "Put your working notes between <{name}> and </{name}>: what is asked, which rules apply, what "
@@ -54,7 +54,7 @@ LEADING = re.compile(  # thinking at the start of a text; a chat template may ha
 )
 
 
-@cache  # they are compiled once, and not for each reply
+@cache  # compile the patterns once, not for each reply
 def _marks(names: Sequence[str]) -> Marks:
     written = []
     for name in names:
@@ -66,22 +66,22 @@ def _marks(names: Sequence[str]) -> Marks:
 class TagParser(Reader):
     """Reads one text, piece by piece.
 
-    `unopened` is empty, or the name of the first tag, if that tag closed thinking that the text had
-    not opened. The thinking was then passed on as answer.
+    `unopened`: if the first tag closes thinking that was never opened, its name; otherwise empty.
+    The thinking has then been passed on as answer.
     """
 
     unopened = ""
-    _open = ""  # the thinking tag that was opened last
+    _open = ""  # the thinking tag opened last
     _depth = 0  # how often it is open
-    _code = ""  # the backticks that opened the code we are in
-    _changes = 0  # of the kind so far; text after the next change is another section
+    _code = ""  # the backticks that opened the current code
+    _changes = 0  # of kind so far; each change begins another section
 
     def __init__(self, tags: Tags = TAGS) -> None:
         self._splitter = Splitter(_marks((*tags.thinking, *tags.answer)))
         super().__init__(self._splitter, {})
         self._plain = tags.plain
         self._answers = [name.casefold() for name in tags.answer]
-        self._kind = self._plain  # of the text that comes next
+        self._kind = self._plain  # of the next text
 
     def read(self, name: str, part: str) -> Iterable[Delta]:
         """Handle a tag; anything else is text."""
@@ -99,11 +99,11 @@ class TagParser(Reader):
         return self.stream_part(self._kind, part, self._changes)
 
     def close(self, reply: Assistant | None = None) -> Iterable[Delta]:
-        """The Deltas of what was held back."""
+        """Deltas for the text that was held back."""
         return self.read("", self._splitter.close())
 
     def _obey(self, name: str, *, closing: bool) -> Kind:
-        """Obey a tag. Returns the kind of the text after it."""
+        """Handle a tag. Returns the kind of the text after it."""
         if name in self._answers:
             return self._plain if closing else "answer"
         if not closing:
@@ -123,11 +123,11 @@ class TagParser(Reader):
             elif self._code == part:
                 self._code = ""
         elif self._code == "`" and "\n" in part:
-            self._code = ""  # it ends with its line at the latest
+            self._code = ""  # inline code ends with its line at the latest
 
 
 def split_tags(text: str, tags: Tags = TAGS) -> tuple[str, str]:
-    """The thinking and the answer of a whole text."""
+    """The thinking and the answer of a complete text."""
     parser = TagParser(tags)
     deltas = [*parser.feed(text), *parser.close()]
     if parser.unopened:
@@ -148,9 +148,7 @@ def without_leading_thinking(reply: Assistant) -> Assistant:
 
 
 def instruction(tags: Tags) -> str:
-    """The text for the system prompt that asks a model to write these tags. Empty if there are no
-    tags to write.
-    """
+    """The system prompt's text that asks a model to write these tags. Empty if there are none."""
     lines = []
     for name in tags.thinking[:1]:
         lines.append(NOTES.format(name=name))
@@ -164,16 +162,16 @@ def instruction(tags: Tags) -> str:
 class Tagged(Dialect):
     """`tagged(model)`: a model that marks its thinking and its answer in the text of a reply.
 
-    `asks`: the system prompt ends with the instruction to write the tags. It is there once, and the
-    same for a whole run. `asks=False` is for a model that marks its text by itself, such as one
-    whose chat template writes `<think>`.
+    `asks`: add the instruction to write the tags to the end of the system prompt, once for a whole
+    run. `asks=False` is for a model that writes them anyway, such as one whose chat template writes
+    `<think>`.
 
-    - Native thinking stays first; marked thinking follows after a blank line. (The Deltas do not
+    - Native thinking comes first; marked thinking follows after a blank line. (The Deltas don't
       have that line.)
-    - Calls and the rest of the reply do not change. `native` does not, either: it is the provider's
-      own message, whose chat template knows its tags, and a changed one would miss the prompt
-      cache. So this provider gets its own reasoning back; no other provider does.
-    - A reply under an `output_schema` is JSON and marks nothing: it is read with `plain="answer"`.
+    - Calls and the rest of the reply don't change. Neither does `native`: it's the provider's own
+      message, its chat template knows the tags, and a changed one would miss the prompt cache. So
+      this provider gets its own reasoning back; no other provider does.
+    - A reply under an `output_schema` is JSON without tags, so it's read with `plain="answer"`.
     """
 
     def __init__(self, inner: Model, tags: Tags = TAGS, *, asks: bool = True) -> None:
@@ -184,7 +182,7 @@ class Tagged(Dialect):
             self._instruction = instruction(tags)
 
     def ask(self, request: Request) -> tuple[Model, Request]:
-        if self._instruction in request.system:  # also if it is empty
+        if self._instruction in request.system:  # true for an empty one as well
             return self.inner, request
         system = f"{request.system}\n\n{self._instruction}".strip()
         return self.inner, replace(request, system=system)
@@ -207,7 +205,7 @@ tagged = Tagged
 
 
 def _with(reply: Assistant, thinking: str, answer: str) -> Assistant:
-    """The reply with this thinking after its own, and with this text."""
-    if not thinking and answer == reply.text:  # most often; to copy a reply takes time
+    """The reply with this thinking added, and with this text."""
+    if not thinking and answer == reply.text:  # usually; copying a reply takes time
         return reply
     return replace(reply, thinking=join_texts([reply.thinking, thinking]), text=answer)

@@ -4,14 +4,15 @@
     <function=look>{"id": 7}</function>                                  Llama
     <function=look><parameter=id>7</parameter></function>                Qwen3-Coder
     [TOOL_CALLS] [{"name": …}]  and  [TOOL_CALLS]look[ARGS]{"id": 7}     Mistral
-    {"name": "look", "arguments": {"id": 7}}, fenced or bare             everybody
+    {"name": "look", "arguments": {"id": 7}}, fenced or bare             many models
 
 Rule 1: a call names a declared tool, and its arguments are an object.
-Rule 2: calls end the reply: from the first one on there is nothing but calls and markup, and all of
-        them can be read. Otherwise none is a call, and text in the form of one gets a notice.
-Rule 3: this file does not decide whether a call runs: a text may quote one (`policies/text.py`).
+Rule 2: calls end the reply: after the first one there are only calls and markup, and all of them
+        can be read. Otherwise none counts as a call, and a notice mentions the text that looks like
+        one.
+Rule 3: whether such a call runs is decided in `policies/text.py`.
 
-The README of this folder says what is read, and what is not.
+The README of this folder lists what's accepted.
 """
 
 import re
@@ -27,7 +28,7 @@ from ..wire.json_reading import json_at, json_value
 from ..wire.pieces import Splitter, marks
 from .base import Dialect, Reader, add_notice, may_call
 
-TRIES = 20  # places where calls may begin: a hostile reply has more, and costs no more
+TRIES = 20  # places where calls may begin; bounds the work for a hostile reply
 INDENT = r"^[ \t]{0,20}"
 FENCE = (INDENT, *"```", r"[\w-]{0,20}", r"\s{0,20}")
 JSON = (r"\[?", r"\s{0,20}", r"\{", r"\s{0,20}", '"')
@@ -38,7 +39,8 @@ OPENERS = marks(
 MARKUP = re.compile(r"(?:[\s;,]|<(?!function=)[^<>\s]*>|\[/?TOOL_CALLS\]|```(?:[\w-]*\s)?)*")
 PARAMETER = re.compile(r"(?s)<parameter=([^<>\s]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)\s*")
 HEAD = re.compile(r"(?:<function=)?([\w-]+)(?:>|\[ARGS\])\s*")
-# Further keys that a call may have. (With others it is something else, as a tool's description.)
+# Other keys that a call may have. (With any others it's something else, such as a tool's
+# description.)
 BESIDE = {"type", "id"}
 NAMED = re.compile(
     r'(?:<function=|\[TOOL_CALLS\]|"name"\s*:\s*")([\w-]+)'
@@ -47,11 +49,11 @@ NAMED = re.compile(
 
 
 def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], str]:
-    """The calls that end `text`, marked `recovered` and without ids, and the text before them. If
-    there are none: no calls, and the whole text.
+    """The calls at the end of `text`, marked `recovered` and without ids, and the text before them.
+    If there are none: no calls, and the whole text.
     """
     known = [tool.name for tool in tools]
-    written = text.partition("<tool_response>")[0]  # an invented one
+    written = text.partition("<tool_response>")[0]  # the model invented it
     for opener in islice(OPENERS[0].finditer(written), TRIES):
         calls = _calls_to_the_end(written, opener.start())
         if calls and all(call.name in known for call in calls):  # rule 1
@@ -60,12 +62,12 @@ def read_calls(text: str, tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], 
 
 
 def _calls_to_the_end(text: str, at: int) -> list[ToolCall]:
-    """The calls from `at` on; none if there is anything else. Markup may stay open: servers take
-    closing tags for stop words, and leave there the tokens with which models end their turn.
+    """The calls from `at` to the end; none if there is any other text. Markup may stay open,
+    because servers use closing tags as stop words. Tokens that end a model's turn may follow.
     """
     calls: list[ToolCall] = []
     while True:
-        at = MARKUP.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+        at = MARKUP.match(text, at).end()  # type: ignore[union-attr]  # matches
         if at == len(text):
             return calls
         block = _block(text, at)
@@ -87,14 +89,14 @@ def _calls_to_the_end(text: str, at: int) -> list[ToolCall]:
 
 
 def _block(text: str, at: int) -> tuple[Any, int] | None:
-    """The JSON at `at`, or a function in the same form, and where it ends."""
+    """The JSON at `at`, or a function tag in the same form, and where it ends."""
     head = HEAD.match(text, at)
     if head is None:
         return json_at(text, at)
     found = json_at(text, head.end())
     if found:
         arguments, end = found
-    else:  # parameters in tags; only the end of the function shows that the last one is whole
+    else:  # parameters in tags; only the function's closing tag shows that the last one is complete
         end = text.find("</function>", at)
         if end < 0:
             return None
@@ -108,10 +110,10 @@ def _block(text: str, at: int) -> tuple[Any, int] | None:
 
 
 class Recovering(Dialect):
-    """`recovered(model)`: a call that the model writes as text is a call.
+    """`recovered(model)`: reads calls that the model writes as text.
 
-    A reply with recovered calls loses its `native`: that has no calls, so the provider would refuse
-    their results.
+    A reply with recovered calls loses its `native`, which contains no calls: the provider would
+    refuse their results.
     """
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
@@ -134,7 +136,8 @@ class Recovering(Dialect):
 
     def reader(self, request: Request) -> Reader | None:
         if may_call(request):
-            return Reader(Splitter(OPENERS), {"": "answer"})  # it waits from a possible call on
+            # After the beginning of a possible call, nothing is streamed.
+            return Reader(Splitter(OPENERS), {"": "answer"})
         return None
 
 

@@ -1,12 +1,12 @@
-"""What json and react share: a model that is shown no tools and writes its calls as text.
+"""The base of json and react: the model gets no native tools and writes its calls as text.
 
 Rule 1: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
-Rule 2: without a think tool, the model's thoughts are thinking. A tool that carries its own thought
-        is shown unchanged.
-Rule 3: the form is the call, so the form is strict. If the reply has any other text, a call in it
-        may only be quoted ("I must not do this. It would have been:"). If that call changes
-        something, the reply is `"malformed"`, and the model is told to write the call alone.
-        Marked thinking at the start does not count as other text.
+Rule 2: without a think tool, the model's notes count as thinking. A tool that carries its own
+        thought is shown unchanged.
+Rule 3: the format makes it a call, so it's strict. If the reply has other text, a call in it may
+        only be quoted ("I must not do this. It would have been:"). If that call has side effects,
+        the reply is `"malformed"`, and the model is asked to write the call alone. Marked thinking
+        at the start doesn't count as other text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ Conversation = list[User | Assistant]
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """What a reply means: `text` for the user, notes, and calls. `is_leaving`: it says that all is
-    done. `missing`: it says that the request cannot be done, and why. `is_alone`: there is no other
-    text in it. `commentary`: a remark to the user on the way.
+    """A reply, parsed: `text` for the user, notes, and calls. `is_leaving`: it says that everything
+    is done. `missing`: why the request can't be done, if it says so. `is_alone`: it has no other
+    text. `commentary`: an interim remark to the user.
     """
 
     text: str
@@ -56,12 +56,12 @@ class ParsedReply:
 
 
 class Written(Dialect):
-    """A model that is shown no tools and writes its calls as text.
+    """A model that gets no native tools and writes its calls as text.
 
-    A subclass writes a tool choice as text (`choice`), and a reply that was not in this dialect
-    (`write`). It reads a reply (`understand`), and says what was `expected`. `signal` tells the
-    model how it writes the exit signal of the think tool. `key` is the name of the system prompt,
-    and of the model's own reply in `native`.
+    A subclass writes a tool choice as text (`choice`), and a reply that wasn't in this dialect
+    (`write`). It reads a reply (`understand`), and names the format it `expected`. `signal`
+    explains to the model how to write the exit signal. `key` names the system prompt's file, and
+    the model's own reply in `native`.
     """
 
     dialect: str
@@ -85,7 +85,7 @@ class Written(Dialect):
         raise NotImplementedError
 
     def more(self, request: Request) -> Mapping[str, str]:
-        """What else is filled into the system prompt, by its placeholders."""
+        """Other text for the system prompt, by placeholder."""
         return {}
 
     def check(self) -> None:
@@ -118,7 +118,7 @@ class Written(Dialect):
         )
 
     def read(self, reply: Assistant, request: Request) -> Assistant:
-        if reply.tool_calls:  # it was shown no tools
+        if reply.tool_calls:  # it had no native tools
             reply = replace(reply, tool_calls=(), native=None)
         enforced = None if request.tool_choice == "auto" else self.enforced
         native = {self.key: to_json(reply)}
@@ -132,9 +132,7 @@ class Written(Dialect):
             return replace(reply, stop_reason="malformed", mistake=mistake)
 
     def _understood(self, reply: Assistant, request: Request) -> Assistant:
-        """`reply` with the meaning of its text in the fields that the loop reads. Raises
-        ModelMistake.
-        """
+        """`reply` with its parsed text in the fields that the loop reads. Raises ModelMistake."""
         if request.tool_choice != "none":
             reply = without_leading_thinking(reply)
         parsed = self.understand(reply.text, request)
@@ -157,9 +155,8 @@ class Written(Dialect):
         )
 
     def conversation(self, request: Request) -> Conversation:
-        """The messages as text. The model's own replies are unchanged, and follow the text of the
-        tool choice that they answered. Other replies are written in the dialect. Results are
-        observations.
+        """The messages as text. The model's own replies are unchanged; each follows the text of its
+        tool choice. Other replies are rewritten in the dialect. Results become observations.
         """
         conversation: Conversation = []
         sent = prepare_messages(request.messages, self.name, self.dialect)
@@ -179,7 +176,7 @@ class Written(Dialect):
                     )
             for call, result in answered:
                 text = result.content
-                if result.name != THINK_NAME:  # the model does not know it as a tool
+                if result.name != THINK_NAME:  # in the dialect, `think` isn't a tool
                     arguments = json_text(bare(call).arguments)
                     text = f"Observation ({call.name} {arguments}): {text}"
                 add_user_text(conversation, text)
@@ -187,7 +184,7 @@ class Written(Dialect):
 
 
 def add_user_text(conversation: Conversation, text: str) -> None:
-    """Add a user message. Chat templates of small models want the roles to take turns."""
+    """Add a user message. Small models' chat templates expect the roles to alternate."""
     if not text:
         return
     if conversation and isinstance(conversation[-1], User):
@@ -196,7 +193,7 @@ def add_user_text(conversation: Conversation, text: str) -> None:
 
 
 def _describe_tool(tool: Tool) -> str:
-    """A tool as text. Unlike native tool calling, text has a place for what the tool returns."""
+    """A tool as text. Unlike native tool calling, text can describe what the tool returns."""
     described: Json = {
         "name": tool.name,
         "description": tool.description,
@@ -208,7 +205,7 @@ def _describe_tool(tool: Tool) -> str:
 
 
 def kind_of_notes(request: Request) -> Kind:
-    """The kind of the notes in a reply: a thought, or else thinking."""
+    """The kind of a reply's notes: a thought if there is a think tool, otherwise thinking."""
     names = [tool.name for tool in request.tools]
     if THINK_NAME in names and request.tool_choice != "none":
         return "thought"
@@ -216,12 +213,12 @@ def kind_of_notes(request: Request) -> Kind:
 
 
 def signals(tools: Sequence[Tool]) -> bool:
-    """Is there a think tool with the exit signal?"""
+    """Is there a think tool that has the exit signal?"""
     return any(tool.name == THINK_NAME and has_signal(tool) for tool in tools)
 
 
 def others(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """All tools but think, by their names."""
+    """All tools except think, by name."""
     return {tool.name: tool for tool in tools if tool.name != THINK_NAME}
 
 
@@ -235,7 +232,7 @@ def _think_call(parsed: ParsedReply, tools: Sequence[Tool]) -> ToolCall:
 
 
 def _check_harmless(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> None:
-    """Raises ModelMistake for a call of a tool that changes something."""
+    """Raises ModelMistake if a call's tool isn't read-only."""
     by_name = others(tools)
     for call in calls:
         tool = by_name.get(call.name)

@@ -1,1 +1,1 @@
-"""Does thinking help your model? Cases under several settings, counted and compared."""
+"""Does thinking help your model? Runs cases under several settings and compares them."""

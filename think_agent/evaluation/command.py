@@ -5,16 +5,15 @@
     evaluation.run()
     print(markdown(evaluation.report()))
 
-Rule 1: errors in settings, cases and files are found before the first model is asked (`inputs.py`).
-        A setting that cannot be run is listed with its reason, and left out.
-Rule 2: settings take turns, trial by trial and case by case, in another order for each. So a
-        slow server affects all of them.
-Rule 3: a shard is every n-th trial, under all settings. So the same machine runs what is compared.
-        The result files of shards are merged by concatenation.
-Rule 4: the transcript of every trial is a file of its own, in a folder beside the results.
+Rule 1: errors in settings, cases and files are found before the first model call (`inputs.py`). A
+        setting that can't run is listed with its reason and left out.
+Rule 2: settings take turns, in a varying order. So a slow server affects all of them.
+Rule 3: a shard is every n-th trial, under all settings. So one machine runs what's compared.
+        Shards' result files are merged by concatenation.
+Rule 4: each trial has its own transcript file.
 Rule 5: the suite's floors are run together with the settings.
-Rule 6: a trial that failed in three sittings is closed: it has an outcome, which is not right. So
-        one prompt that always times out does not keep a paid night from being tested.
+Rule 6: a trial that failed in three sittings is closed, as not right. Otherwise one prompt that
+        always times out would block the test.
 """
 
 import asyncio
@@ -51,20 +50,20 @@ from .sources import digest_json as digest_of
 from .tables import Section
 from .trials import Case, Job, attempt, describe_to_model, digest_trial
 
-KIT = "think-agent"  # its version, as a part of a plan
+KIT = "think-agent"  # the key for its version in a plan
 
 
 class Evaluation:
     """Cases to run under settings. `suite` is the name of a module, such as the suite.py beside the
-    cases. `shard="1/4"` runs every fourth trial, starting at the first. `concurrency` is the number
-    of trials at the same time. None means 4, or 1 with Ollama, which handles one request at a time.
-    `close` closes every trial that failed, without another try. `mixed` goes on in a file that has
-    trials of another plan: these are shown apart, and never tested. `options`, such as `base_url`
-    and `timeout`, go to `connect` for all models.
+    cases. `shard="1/4"` runs every fourth trial, starting with the first. `concurrency`: how many
+    trials run at the same time; None means 4, or 1 with Ollama, which handles one request at a
+    time. `close` closes every failed trial without another try. `mixed` accepts a file with trials
+    of another plan: they're shown separately and never tested. `options`, such as `base_url` and
+    `timeout`, go to `connect` for all models.
 
-    `models`: the model of each setting that can be run. `impossible`: the other settings, each with
-    the reason. Raises ValueError for a wrong argument (OtherPlan for a file of another plan),
-    OSError for a file out of reach, ModelError for a provider that cannot be connected.
+    `models`: the model of each setting that can run. `impossible`: the other settings, with
+    reasons. Raises ValueError for a wrong argument (OtherPlan for a file of another plan), OSError
+    for an unusable file, ModelError if a provider can't be connected.
     """
 
     def __init__(
@@ -87,8 +86,8 @@ class Evaluation:
 
         self.models: dict[Setting, Model] = {}
         self.impossible: dict[Setting, str] = {}
-        self._asked: dict[tuple[Setting, str], str] = {}  # the digest of each question
-        self._told: dict[tuple[Setting, str], str] = {}  # and of the prompts and tools in it
+        self._asked: dict[tuple[Setting, str], str] = {}  # the digest of each trial
+        self._told: dict[tuple[Setting, str], str] = {}  # the digest of its prompts and tools
         usual = settings[0]
         floors = [  # in the world of the usual setting
             Setting(
@@ -121,11 +120,11 @@ class Evaluation:
 
     @property
     def plan(self) -> EvaluationPlan:
-        """What is run and compared; it has to be the plan that is in the file."""
+        """What is run and compared. It has to match the plan in the file."""
         return self._plan_of(self.models)
 
     def _ask(self, setting: Setting, case: Case, model: Model) -> None:
-        """Note what would be asked. Raises ValueError for an impossible setting."""
+        """Record the digests of a trial. Raises ValueError for an impossible setting."""
         its = describe_to_model(setting, case, model, self._suite)
         self._told[setting, case.id] = digest_of(its)
         self._asked[setting, case.id] = digest_trial(setting, case, its, self._suite)
@@ -150,13 +149,13 @@ class Evaluation:
         plan = self._recorded.plan
         own = self.plan
         if plan and plan.settings == tuple(s for s in self.models if s in plan.settings):
-            # `try_models` may still find the others impossible, as it did when the file was begun.
+            # `try_models` may still find the others impossible, as when the file was created.
             own = self._plan_of(plan.settings)
         self._refuse_others(own)
         self._results = self._recorded.of_plan(own.digest)
 
     def _refuse_others(self, own: EvaluationPlan) -> None:
-        """Refuse a file with another plan, or with trials of another one."""
+        """Refuse a file with another plan or another plan's trials."""
         if self._mixed:
             return
         for plan in self._recorded.plans:
@@ -173,7 +172,7 @@ class Evaluation:
 
     def _jobs(self, shard: slice = slice(None)) -> Iterator[Job]:
         for trial, case in list(product(self._trials, self.cases))[shard]:
-            # In the order of their digests, which is as good as drawn, and stands in the file.
+            # Sorted by digest: effectively random, and reproducible.
             for setting in sorted(self.models, key=lambda setting: self._asked[setting, case.id]):
                 name = f"{quote(case.id, safe='')}.{trial}.{self._asked[setting, case.id]}"
                 yield Job(setting, case, trial, name, self._results.get(name))
@@ -185,18 +184,18 @@ class Evaluation:
 
     @property
     def waiting(self) -> list[Job]:
-        """The trials that are still to be run, or ended in an error on the way to the model."""
+        """The trials that haven't run yet, or that failed before the model answered."""
         return [job for job in self.jobs if job.is_open]
 
     @property
     def missing(self) -> int:
-        """How many trials have no outcome yet, including those of other shards."""
+        """How many trials have no outcome yet, including other shards'."""
         return sum(job.is_open for job in self._jobs())
 
     def try_models(self) -> None:
-        """Find out which settings a model cannot take, before the run costs anything: ask its
-        server and, if it is to reason, send one short question. Raises ValueError if no setting is
-        left, ModelError for a server or a model that is not there.
+        """Find out which settings a model doesn't support, before the run costs anything: ask its
+        server and, if it should reason, send one short question. Raises ValueError if no setting is
+        left, ModelError for an unreachable server or an unknown model.
         """
         for setting in {job.setting for job in self.waiting}:
             model = self.models[setting]
@@ -210,9 +209,9 @@ class Evaluation:
         self._check_what_is_left()
 
     def run(self, done: Callable[[Result], None] = lambda result: None) -> None:
-        """Run what is waiting; `done` gets each result once it is in the file. If it was stopped,
-        run it again to go on. Raises ModelError if no further trial could be run, or if several in
-        a row failed, and FileError if another process writes to the results.
+        """Run the waiting trials; `done` gets each result once it's in the file. If it's stopped,
+        run it again to continue. Raises ModelError if no trial can run, or if several in a row
+        failed, and FileError if another process is writing to the results.
         """
         concurrency = self._concurrency
         if concurrency is None:
@@ -222,9 +221,9 @@ class Evaluation:
         self._out.parent.mkdir(parents=True, exist_ok=True)
         with self._out.open("ab", buffering=0) as file:
             lock(file, self._out)
-            # A half-written line is cut off, so its trial is run again.
+            # A half-written line is cut off, so its trial runs again.
             file.truncate(self._out.read_bytes().rfind(b"\n") + 1)
-            self._read()  # another process may have added some
+            self._read()  # another process may have added results
             plan = self.plan
             self._refuse_others(plan)
             self._results = self._recorded.of_plan(plan.digest)
@@ -245,7 +244,7 @@ class Evaluation:
             self._close_failed(write)
 
     async def _run_waiting(self, write: Callable[[Job, Result], None], concurrency: int) -> None:
-        waiting = iter(self.waiting)  # shared by the workers, so each job is handed out once
+        waiting = iter(self.waiting)  # shared by the workers, so each job runs once
         outage = Outage()
 
         async def worker() -> None:
@@ -261,11 +260,11 @@ class Evaluation:
                         "goes on; trials that always fail can be closed)"
                     )
 
-        # An error would meet all workers, so `asyncio.run` cancels the others after it.
+        # An error affects all workers, so `asyncio.run` cancels the others.
         await asyncio.gather(*(worker() for _ in range(concurrency)))
 
     def _close_failed(self, write: Callable[[Job, Result], None]) -> None:
-        """Close the trials that failed often enough (rule 6)."""
+        """Close the trials that have failed often enough (rule 6)."""
         sittings = sittings_failed(self._recorded.tries)
         for job in self.waiting:
             is_hopeless = self._close or sittings[job.name] >= MOST_SITTINGS
@@ -273,8 +272,8 @@ class Evaluation:
                 error = job.result.error
                 write(job, replace(job.result, exit=NO_OUTCOME, found=(error,), error=""))
 
-    def found(self) -> Results:
-        """All results of these settings that are in the file, of any shard."""
+    def select_results(self) -> Results:
+        """All results of these settings in the file, from any shard."""
         found: Results = {setting: [] for setting in self.models}
         for job in self._jobs():
             if job.result:
@@ -282,16 +281,16 @@ class Evaluation:
         return found
 
     def report(self, prices: Mapping[Setting, Price] = {}) -> list[Section]:
-        """The report of these results. They are tested if they are the whole plan in the file."""
+        """The report of these results. They're tested if they cover the whole plan in the file."""
         plan = self.plan
         self._refuse_others(plan)
         waits_for = None
         if self.missing or self._recorded.plan != plan:
             waits_for = self._recorded.plan or plan
-        return report_results(self.found(), prices, waits_for, self._others(plan))
+        return report_results(self.select_results(), prices, waits_for, self._others(plan))
 
     def _others(self, own: EvaluationPlan) -> dict[str, Results]:
-        """The results of the other plans in the file, by a name for each plan."""
+        """The results of other plans in the file, by a name for each plan."""
         settings_of = {plan.digest: plan.settings for plan in self._recorded.plans}
         others = {}
         for name, results in self._recorded.of_others(own.digest).items():

@@ -1,17 +1,17 @@
-"""Which settings are compared, and what the comparisons find.
+"""Which settings are compared, and the results.
 
-Rule 1: comparisons are named before the run, from the settings alone. For the rows of Anthropic's
-        article they answer its reader's questions (QUESTIONS). Otherwise two settings are compared
-        if they differ in one thing, and one of the two has its first value.
-Rule 2: a comparison is paired, case by case: it counts the trials that both settings have without
-        an error. It has a size with an interval, and a p-value that Holm's method raised by their
-        number. Easy cases are left out: a script without a thought may be right there.
-Rule 3: nothing is tested but the plan in the results file, and only once it is complete.
-Rule 4: a script is never tested, because it does not vary by chance.
-Rule 5: a trial that was closed counts as not right. So a finding says what it would be if all of
-        these were right, and how far they could move it at most.
+Rule 1: comparisons are chosen before the run, from the settings alone. For the rows of Anthropic's
+        article they answer its readers' questions (QUESTIONS). Otherwise two settings are compared
+        if they differ in one field, and one of them has its first value.
+Rule 2: a comparison is paired by case and counts the trials that both settings finished. It has a
+        size with an interval, and a p-value corrected by Holm's method. Easy cases are left out,
+        because a script that doesn't think may get them right.
+Rule 3: only the plan in the results file is tested, and only once it's complete.
+Rule 4: scripts are never tested, because they don't vary by chance.
+Rule 5: a closed trial counts as not right. So a finding also says what it would be if all of these
+        were right, and how far they could move it at most.
 
-Limitations: each interval is for its own comparison alone.
+Limitations: each interval is only for its own comparison.
 """
 
 from collections.abc import Collection
@@ -21,9 +21,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from .intervals import CLEAR, Interval, find_paired_interval, holm, sign_flip
-from .scores import PLAIN, Score, Setting, varying, without_floors
+from .scores import PLAIN, Score, Setting, find_varying, without_floors
 
-# A row and the row it is compared with: the question, and the cause of a clear difference.
+# A row and the row it's compared with: the question, and the cause of a clear difference.
 QUESTIONS = {
     ("prompt", "baseline"): ("What does the prompt do without the tool?", "prompt"),
     ("think", "baseline"): ("What does the tool do without the prompt?", "tool"),
@@ -34,7 +34,7 @@ QUESTIONS = {
 
 
 class Comparison(NamedTuple):
-    """A setting, and the setting it is compared with."""
+    """A setting, and the setting it's compared with."""
 
     setting: Setting
     against: Setting
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_tested(self) -> bool:
-        """Can chance change the results of both?"""
+        """Do the results of both vary by chance?"""
         return not (self.setting.is_scripted or self.against.is_scripted)
 
 
@@ -52,8 +52,8 @@ class ComparisonResult:
     """The result of a comparison: the `difference` between the shares of right trials, with its 95
     % `interval`, on the `cases` that both have. `p` is None if it is not tested.
 
-    `closed`: how many of its trials were closed. `bounds`: the difference at its lowest and at its
-    highest, whatever they would have been. `if_right`: this finding if all of them, in all
+    `closed`: how many of its trials were closed. `bounds`: the lowest and highest difference,
+    whatever their results would have been. `if_right`: this finding if all closed trials, in all
     comparisons, were right; None if there are none.
     """
 
@@ -73,23 +73,23 @@ class ComparisonResult:
 
 
 def plan_comparisons(settings: Collection[Setting]) -> list[Comparison]:
-    """The comparisons between these settings. The first setting is the usual one."""
+    """The comparisons between these settings. The first setting is the default one."""
     compared = without_floors(settings)
     found = []
     for setting, against in permutations(compared, 2):
-        differing = varying(setting, against)
+        differing = find_varying(setting, against)
         asked = QUESTIONS.get((setting.row, against.row))
         if asked and differing <= PLAIN.keys():
             found.append(Comparison(setting, against, *asked))
-        is_usual = differing.isdisjoint(varying(against, compared[0]))
+        is_usual = differing.isdisjoint(find_varying(against, compared[0]))
         if is_usual and len(differing) == 1 and not setting.row:
             found.append(Comparison(setting, against))
     return found
 
 
 def compare(scores: dict[Setting, Score], as_planned: bool = True) -> list[ComparisonResult]:
-    """The findings of the comparisons between these settings. Holm's method counts each that is
-    tested; none is, if the results are not the whole plan (rule 3).
+    """The findings of the comparisons between these settings. Holm's method counts the tested ones.
+    None is tested if the results don't cover the whole plan (rule 3).
     """
     findings = _compare(scores, as_planned)
     if not any(finding.closed for finding in findings):
@@ -129,13 +129,13 @@ def _compare(scores: dict[Setting, Score], as_planned: bool) -> list[ComparisonR
 
 
 def _mean(pairs: list[list[int]]) -> float:
-    """The mean difference over cases, each of which counts once."""
+    """The mean difference over cases. Each case counts once."""
     return sum(fmean(trials) for trials in pairs) / max(1, len(pairs))
 
 
 def _pairs(first: Score, second: Score) -> list[list[int]]:
-    """For each case, its trials that both have: 1 where only the first is right, -1 where only the
-    second is.
+    """For each case, the trials that both have: 1 if only the first is right, -1 if only the second
+    is, else 0.
     """
     pairs = []
     for case, trials in first.by_case.items():

@@ -1,8 +1,8 @@
 """Reads the inputs of an evaluation: cases, a suite, settings, and the models they need.
 
-Rule 1: a suite is the module `suite.py` beside the cases file, or the module that is named.
-Rule 2: every error is a ValueError of one line that names its place. It is raised before the first
-        model is asked.
+Rule 1: a suite is the module `suite.py` next to the cases file, or a named module.
+Rule 2: every error is a one-line ValueError that names its place, and is raised before the first
+        model call.
 """
 
 import importlib
@@ -28,8 +28,8 @@ from .trials import Case, Suite
 
 
 def read_cases(path: Path, suite: Suite) -> list[Case]:
-    """The cases of a JSONL file. Raises ValueError with the number of the first line that is no
-    case, or that the suite cannot read.
+    """The cases in a JSONL file. Raises ValueError with the number of the first line that isn't a
+    case or that the suite can't read.
     """
     cases: dict[str, Case] = {}
     for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1):
@@ -53,8 +53,8 @@ def read_cases(path: Path, suite: Suite) -> list[Case]:
 
 
 def _find_module(name: str, folder: Path) -> tuple[Path, str]:
-    """The folder from which to import a module, and its whole name. A suite inside a package is
-    imported as a part of it, so that it may import what is beside it (`from .shop import Shop`).
+    """The folder to import a module from, and its full name. A suite inside a package is imported
+    as a part of it, so it can use relative imports (`from .shop import Shop`).
     """
     if not (folder / f"{name}.py").exists():
         return folder, name
@@ -65,22 +65,22 @@ def _find_module(name: str, folder: Path) -> tuple[Path, str]:
 
 
 def load_suite(name: str, cases: Path) -> Suite:
-    """The suite module `name`, which may be beside the cases file. It is the user's own code, and
-    is found as `python -m` finds it.
+    """The suite module `name`, which may be next to the cases file. It's the user's own code, and
+    is found as `python -m` would find it.
     """
     root, module = _find_module(name, cases.resolve().parent)
     sys.path[:0] = [str(root), str(Path.cwd())]
     try:
         found = vars(importlib.import_module(module))
         return Suite.model_validate(found | {"source": source_digest(module)})
-    except (ImportError, TypeError, ValidationError) as error:  # TypeError: it is ./suite.py
-        needed = "name a module with prepare and STAND_INS, or put suite.py beside the cases"
+    except (ImportError, TypeError, ValidationError) as error:  # TypeError: for "./suite.py"
+        needed = "name a module with prepare and STAND_INS, or put suite.py next to the cases"
         raise ValueError(f"suite {name}: {shorten(str(error))}; {needed}") from error
 
 
 def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Setting]:
-    """Every combination of the values given for each field of a Setting, each once. `four_rows`
-    adds the rows of Anthropic's article, which replace the values of the fields that they set.
+    """Every combination of the given values for a Setting's fields, once each. `four_rows` adds the
+    rows of Anthropic's article, which override the fields that they set.
     """
     rows = FOUR_ROWS if four_rows else [{}]
     wanted = []
@@ -97,8 +97,8 @@ def settings_of(*, four_rows: bool = False, **arms: Iterable[object]) -> list[Se
 
 
 def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
-    """The model of a setting; `options` are keywords of `connect`. Raises ValueError for an
-    impossible setting, ModelError for a provider that cannot be connected (no package, or no key).
+    """The model of a setting; `options` go to `connect`. Raises ValueError for an impossible
+    setting, ModelError if the provider can't be connected (no package or no key).
     """
     if not setting.is_scripted:
         options["max_output_tokens"] = setting.max_output_tokens
@@ -113,7 +113,7 @@ def model_of(setting: Setting, suite: Suite, **options: Any) -> Model:
     kind, _, name = setting.provider.partition(":")
     if name not in scripts:
         known = ", ".join(f"offline:{script}" for script in scripts)
-        raise ValueError(f"{setting.provider} is no script of this suite; use one of {known}")
+        raise ValueError(f"{setting.provider} isn't a script of this suite; use one of {known}")
     if setting.reasoning not in ("default", "off"):
         raise ValueError("a script does not reason")
     if setting.dialect not in ("default", "native"):

@@ -1,12 +1,12 @@
-"""The formulas that keep an evaluation from taking noise for a finding.
+"""The formulas that keep an evaluation from reporting noise as a finding.
 
-Rule 1: they are textbook formulas, each with its source, on the standard library alone. The tests
-        compare them with scipy, which is too large to depend on.
-Rule 2: nothing here knows what was counted.
+Rule 1: they're textbook formulas, each with its source, and use only the standard library. The
+        tests compare them with scipy, which is too large to depend on.
+Rule 2: nothing here depends on what was counted.
 
-Limitations: an interval or a p-value covers only chance, not whether the cases are like those of
-your users. The power is an approximation, on the cautious side. `tests/evaluation/simulations.py`
-counts how often each says what is true.
+Limitations: an interval or a p-value covers only chance, not whether the cases resemble your
+users'. The power is a conservative approximation. `tests/evaluation/simulations.py` counts how
+often each of them is right.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
-"""Makes the HTML page of an evaluation: a picture, the comparisons, and the tables.
+"""Creates the HTML page of an evaluation: a picture, the comparisons, and the tables.
 
-Rule 1: a dot of the picture is a share of the report, with the text of its cell beside it.
-Rule 2: hard and easy cases are apart, each with one row for a setting. Floors are lines.
-Rule 3: the page says at its top which models ran, when, on how much, and by which command. A page
-        that is found again in a year must still say what it is of.
+Rule 1: a dot in the picture is a share in the report, with the cell's text next to it.
+Rule 2: hard and easy cases are separate, with one row per setting. Floors are lines.
+Rule 3: the top of the page says which models ran, when, on how many cases, and by which command, so
+        the page still makes sense in a year.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class Mark(NamedTuple):
-    """The share of a setting in the picture."""
+    """A setting's share in the picture."""
 
     name: str
     share: Share
 
 
 class Panel(NamedTuple):
-    """A part of the picture: a dot for each setting, and a line for each floor, lowest first."""
+    """A part of the picture: a dot per setting and a line per floor, lowest first."""
 
     name: str
     dots: list[Mark]
@@ -36,8 +36,8 @@ class Panel(NamedTuple):
 def results_to_html(
     results: Results, report: list[Section], origin: Mapping[str, str] | None = None
 ) -> str:
-    """The page of these results. `report` is the report of them, `origin` says by which command
-    the page was made, and when.
+    """The page of these results and their `report`. `origin`: the command that made the page, and
+    the time.
     """
     decisions, how, in_one_cell, *others, sentences = report
     by_kind = Section(in_one_cell.name, in_one_cell.remark, kinds(results))
@@ -52,7 +52,7 @@ def results_to_html(
 
 
 def describe_results(results: Results) -> dict[str, str]:
-    """What ran (without the floors), by name: models, size, time and version (rule 3)."""
+    """What ran, except floors, by name: models, size, time and version (rule 3)."""
     ran = [result for own in results.values() for result in own if not result.setting.is_floor]
     if not ran:
         return {}
@@ -78,7 +78,7 @@ def describe_results(results: Results) -> dict[str, str]:
 
 
 def _once(values: Iterable[T]) -> list[T]:
-    """The values, each once, in order."""
+    """The values without duplicates, in order."""
     return list(dict.fromkeys(values))
 
 
@@ -87,8 +87,8 @@ def _minute(result: Result) -> str:
 
 
 def kinds(results: Results) -> list[list[str]]:
-    """How many are right of each kind of case: a row for each kind, a column for each setting. (The
-    report has them in one cell, for a terminal.)
+    """The right results by kind of case: a row per kind, a column per setting. (The report has them
+    in one cell, for a terminal.)
     """
     names = name_settings(results)
     columns = []

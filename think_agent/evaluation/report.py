@@ -1,11 +1,11 @@
-"""Makes the report of an evaluation from its results: tables, and sentences below them.
+"""Builds the report of an evaluation from its results: tables, and sentences below them.
 
-Rule 1: a setting is named by its differences from the others. What all have in common is said once.
-        A column without counts is left out.
+Rule 1: a setting is named by its differences from the others. What they have in common is listed
+        once. A column without counts is left out.
 Rule 2: the floors are in every table, below the settings.
-Rule 3: the last lines are sentences: one for each comparison that was named before the run, with
-        its size, interval and p-value; then problems of the results, and how small n is.
-Rule 4: results of other plans have a table of their own, and are in no comparison.
+Rule 3: the last lines are sentences: one per planned comparison, with its size, interval and
+        p-value; then problems with the results, and how small n is.
+Rule 4: results of other plans have their own table and aren't compared.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from ..text import shorten
 from .comparisons import ComparisonResult, compare
 from .intervals import detectable, wilson
 from .results import EvaluationPlan
-from .scores import Results, Score, Setting, name_settings, varying, without_floors
+from .scores import Results, Score, Setting, find_varying, name_settings, without_floors
 from .tables import Section
 
 DECISIONS = (
@@ -32,13 +32,13 @@ ENDS = (
     "wrote anything wrong; late: it went on; unsaid: it ended as if all were done; false: it said "
     "so of a case that can be done"
 )
-APART = "of another plan: shown apart, in no comparison, and never tested"
+APART = "of another plan: shown separately, not compared and not tested"
 NOTHING_COMPARED = "Nothing is compared"
 ALL_EASY = "a script without a thought may be right in each of these cases"
-MOST_NAMED = 5  # trials, in a sentence
+MOST_NAMED = 5  # trials in a sentence
 Scores = Mapping[Setting, Score]
 Names = Mapping[Setting, str]
-Cells = dict[str, str | int]  # of a row, by column; empty or 0 if nothing was counted
+Cells = dict[str, str | int]  # a row's cells by column; empty or 0 if nothing was counted
 
 
 def report_results(
@@ -47,9 +47,9 @@ def report_results(
     waits_for: EvaluationPlan | None = None,
     others: Mapping[str, Results] = {},
 ) -> list[Section]:
-    """The sections: decisions and their cost, how they came about, kinds of cases; ends, if some
-    cases cannot be done; the results of `others`, by the name of their plan; sentences. Nothing is
-    tested if the plan in the file `waits_for` more results, or has others.
+    """The sections: decisions and their cost; how they were made; kinds of cases; ends, if some
+    cases can't be done; the results of `others`, by the name of their plan; and sentences. Nothing
+    is tested if the plan in the file `waits_for` more results or has others.
     """
     names = name_settings(results)
     scores = {setting: Score(own, prices.get(setting)) for setting, own in results.items()}
@@ -76,7 +76,7 @@ def report_results(
 
 
 def power(cases: int, trials: int, comparisons: int) -> str:
-    """What a run of this size can show: a sentence to read before paying for the run."""
+    """A sentence about what a run of this size can show, to read before paying for it."""
     size = f"With {pluralize(cases, 'case')} and {pluralize(trials, 'trial')} of each"
     with_these = f"with {pluralize(comparisons, 'comparison')}"
     if not cases:
@@ -97,7 +97,7 @@ def power(cases: int, trials: int, comparisons: int) -> str:
 
 
 def _make_rows(scores: Scores, names: Names, cells_of: Callable[[Score], Cells]) -> list[list[str]]:
-    """A row for each setting, with each column in which something was counted."""
+    """A row for each setting, with the columns that have counts."""
     rows = []
     columns: dict[str, None] = {}
     for setting, score in scores.items():
@@ -111,7 +111,7 @@ def _make_rows(scores: Scores, names: Names, cells_of: Callable[[Score], Cells])
 
 
 def _decisions(score: Score) -> Cells:
-    """What was decided, and what it took."""
+    """The decisions and their cost."""
     cells: Cells = {"right": _right(score)}
     for k, share in enumerate(score.pass_k, 1):
         cells[f"pass^{k}"] = str(share)
@@ -131,9 +131,9 @@ def _decisions(score: Score) -> Cells:
 
 
 def _how(score: Score) -> Cells:
-    """How that came about."""
+    """How the decisions were made."""
     cells: Cells = {
-        "actions behind a thought": _show_percent(
+        "actions after a thought": _show_percent(
             score.total("behind_a_thought"), score.total("actions")
         ),
         "forced calls honored": _show_percent(score.total("honored"), score.total("forced")),
@@ -146,14 +146,14 @@ def _how(score: Score) -> Cells:
 
 
 def _kinds(score: Score) -> Cells:
-    """How many are right of each kind of case."""
+    """The right results by kind of case."""
     runs = Counter(result.kind for result in score.ran)
     right = Counter(result.kind for result in score.ran if result.right)
     return {"right": ", ".join(f"{kind} {right[kind]}/{runs[kind]}" for kind in sorted(runs))}
 
 
 def _ends(score: Score) -> Cells:
-    """How the runs ended, where a case cannot be done, and where a model says so."""
+    """How runs ended if the case can't be done or the model said so."""
     ended = [result for result in score.ran if not result.is_closed]
     cannot = sum(result.cannot for result in ended)
     ends = Counter(result.end for result in ended)
@@ -173,14 +173,14 @@ def _of_another_plan(results: Results) -> list[list[str]]:
 
 
 def _right(score: Score) -> str:
-    """How many of the results are right that are compared."""
+    """Right results, of those compared."""
     if not score.compared:
         return ""
     return f"{score.right}/{len(score.compared)}"
 
 
 def _show_percent(part: int, whole: int) -> str:
-    """A part of a whole, also in percent."""
+    """A part of a whole, with the percentage."""
     if not whole:
         return ""
     return f"{part}/{whole} ({part / whole:.0%})"
@@ -190,7 +190,7 @@ def _show_percent(part: int, whole: int) -> str:
 
 
 def _of_finding(finding: ComparisonResult, names: Names) -> str:
-    """The verdict of a comparison."""
+    """The sentence about a comparison."""
     comparison = finding.comparison
     setting = names[comparison.setting]
     against = names[comparison.against]
@@ -210,7 +210,7 @@ def _of_finding(finding: ComparisonResult, names: Names) -> str:
 
 
 def _of_closed(finding: ComparisonResult, names: Names) -> Iterator[str]:
-    """How far the trials that were closed could move a comparison."""
+    """How far closed trials could move a comparison."""
     if_right = finding.if_right
     if if_right is None:
         return
@@ -227,7 +227,7 @@ def _of_closed(finding: ComparisonResult, names: Names) -> Iterator[str]:
 
 
 def _of_causes(tested: list[ComparisonResult], names: Names) -> Iterator[str]:
-    """What made a difference, for each model whose rows were tested."""
+    """The cause of the difference, for each model whose rows were tested."""
     clear: dict[str, set[str]] = {}
     for finding in tested:
         comparison = finding.comparison
@@ -248,7 +248,7 @@ def _of_causes(tested: list[ComparisonResult], names: Names) -> Iterator[str]:
 
 
 def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
-    """Errors of a setting, and several models that answered for it."""
+    """Errors of a setting, and whether several models answered for it."""
     for setting, score in scores.items():
         errors = [result.error for result in score.results if result.error]
         if errors:
@@ -265,7 +265,7 @@ def _of_problems(scores: Scores, names: Names) -> Iterator[str]:
 
 
 def _of_closed_trials(name: str, score: Score) -> Iterator[str]:
-    """The trials of a setting that were closed: how many, which, and what they could change."""
+    """A setting's closed trials: how many, which, and what they could change."""
     closed = [result for result in score.ran if result.is_closed]
     if not closed:
         return
@@ -285,16 +285,16 @@ def _of_closed_trials(name: str, score: Score) -> Iterator[str]:
 
 
 def _of_common(results: Results) -> Iterator[str]:
-    """What is the same in all settings, and not as usual."""
+    """Fields that are the same in all settings and aren't the default."""
     first, *others = without_floors(results)
-    common = varying(first, Setting("")) - varying(first, *others)
+    common = find_varying(first, Setting("")) - find_varying(first, *others)
     if common:
         values = [f"{name}={getattr(first, name)}" for name in sorted(common)]
         yield f"The same for all: {', '.join(values)}."
 
 
 def _of_size(findings: list[ComparisonResult], plan: EvaluationPlan | None) -> str:
-    """How small n is, or why nothing is tested. `plan` is what is not complete."""
+    """How small n is, or why nothing is tested. `plan`: the incomplete plan, if any."""
     tested = [finding.cases for finding in findings if finding.p is not None]
     n = min(tested, default=0)
     if n:

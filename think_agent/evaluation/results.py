@@ -1,16 +1,15 @@
-"""The results file: its plan, and one line for each trial, with its origin.
+"""The results file: its plan, and a line for each trial with its origin.
 
-Rule 1: the first line is the plan. It is there before anything is run, so nobody can choose it by
-        the results. It holds a digest of each thing that shapes a number. Only its comparisons are
-        tested, and only once it is complete: whoever looks often finds something.
-Rule 2: each trial names its plan. Trials of another one are refused, and the error says what has
-        changed; or they are shown apart (`mixed`), and never tested.
-Rule 3: a line is in the file before the next trial begins. After a stop or a kill the same plan
-        goes on. Finished trials are not run again; trials that ended in an error are, until they
-        are closed.
-Rule 4: one process writes at a time (`Evaluation.run`): the file is locked meanwhile, and a second
-        one is refused. A file of another program is refused, too, and is not changed.
-Rule 5: `cat` merges the files of shards, whatever servers they used.
+Rule 1: the first line is the plan. It's written before anything runs, so it can't be chosen by the
+        results. It has a digest of everything that affects a number. Only its comparisons are
+        tested, and only once it's complete, since repeated looks find false differences.
+Rule 2: each trial names its plan. Trials of another plan are refused, and the error says what has
+        changed; or they're shown separately (`mixed`) and never tested.
+Rule 3: each line is in the file before the next trial begins. After a stop or a kill the same plan
+        continues. Finished trials don't run again; failed ones do, until they're closed.
+Rule 4: `Evaluation.run` locks the file, so a second process is refused. Another program's file is
+        refused as well, and isn't changed.
+Rule 5: `cat` merges shards' files, whichever servers they used.
 """
 
 from collections import Counter, defaultdict
@@ -27,16 +26,16 @@ from .comparisons import Comparison
 from .scores import Result, Setting
 from .sources import digest_json
 
-MOST_IN_A_ROW = 5  # cases that fail, before the server is taken to be gone
-MOST_SITTINGS = 3  # in which a trial may fail, before it is closed
+MOST_IN_A_ROW = 5  # failed cases in a row that mean the server is gone
+MOST_SITTINGS = 3  # with failures, before a trial is closed
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What is run and compared: `trials` of each of so many `cases` under these settings.
+    """What is run and compared: `trials` of each of these `cases` under these settings.
 
-    `made_of`: a digest of each thing that shapes a number, by its name. How many trials there are
-    is not one of them: it shapes no trial.
+    `made_of`: digests of everything that affects a number, by name. The number of trials isn't
+    included, since it doesn't affect a trial.
     """
 
     settings: tuple[Setting, ...]
@@ -48,11 +47,11 @@ class EvaluationPlan:
 
     @property
     def digest(self) -> str:
-        """The name by which a trial knows its plan."""
+        """The name that trials use for their plan."""
         return digest_json(self.made_of)
 
     def find_changes(self, other: "EvaluationPlan") -> str:
-        """What is not the same in another plan, in words; empty if nothing is."""
+        """The differences from another plan, as text; empty if there are none."""
         names = self.made_of.keys() | other.made_of.keys()
         differing = [n for n in names if self.made_of.get(n) != other.made_of.get(n)]
         return ", ".join(sorted(differing))
@@ -63,33 +62,33 @@ class OtherPlan(ValueError):
 
 
 LINE: TypeAdapter[EvaluationPlan | Result] = TypeAdapter(EvaluationPlan | Result)
-"""Reads a line of the file and writes it; `validate_json` raises ValueError if it is neither."""
+"""Reads and writes a line of the file. `validate_json` raises ValueError for an invalid one."""
 
 
 @plain
 class RecordedResults:
-    """What is in a results file. `tries`: all results of all plans, also of earlier tries."""
+    """A results file. `tries`: all results of all plans, including earlier tries."""
 
     plans: list[EvaluationPlan] = field(default_factory=list)
     tries: list[Result] = field(default_factory=list)
 
     @property
     def plan(self) -> EvaluationPlan | None:
-        """The plan of the file; merged shards have several, which are the same."""
+        """The file's plan. Merged shards have several equal ones."""
         return self.plans[0] if self.plans else None
 
     def of_plan(self, name: str) -> dict[str, Result]:
-        """The last try of each trial of the plan with this digest, by the name of the trial."""
+        """The last try of each trial of the plan with this digest, by the trial's name."""
         return {result.name: result for result in self.tries if result.plan == name}
 
     def of_others(self, name: str) -> dict[str, dict[str, Result]]:
-        """The same for each of the other plans, by its digest."""
+        """The same for the other plans, by digest."""
         others = dict.fromkeys(result.plan for result in self.tries if result.plan != name)
         return {other: self.of_plan(other) for other in others}
 
 
 def read_results(path: Path) -> RecordedResults:
-    """Read a results file. Raises ValueError for a file of something else."""
+    """Read a results file. Raises ValueError for any other file."""
     recorded = RecordedResults()
     if not path.exists():
         return recorded
@@ -100,7 +99,7 @@ def read_results(path: Path) -> RecordedResults:
             found = LINE.validate_json(line)
         except ValueError as error:
             raise ValueError(
-                f"{path}, line {number} is no result of this version of think-agent eval: choose "
+                f"{path}, line {number} isn't a result of this version of think-agent eval: choose "
                 "another file"
             ) from error
         if isinstance(found, EvaluationPlan):
@@ -111,8 +110,8 @@ def read_results(path: Path) -> RecordedResults:
 
 
 def sittings_failed(tries: Sequence[Result]) -> Counter[str]:
-    """In how many sittings each trial failed, by its name. The failures at the end of a sitting
-    that was given up do not count: the server was gone.
+    """In how many sittings each trial failed, by its name. Failures at the end of an aborted
+    sitting don't count, since the server was gone.
     """
     by_sitting: dict[str, list[Result]] = defaultdict(list)
     for result in tries:
@@ -130,15 +129,15 @@ def sittings_failed(tries: Sequence[Result]) -> Counter[str]:
 
 
 class Outage:
-    """Is the server gone? Then trials of several cases fail in a row. (All trials of one case may
-    fail for a reason of that case.)
+    """Detects that the server is gone: trials of several cases fail in a row. (Trials of a single
+    case may all fail because of that case.)
     """
 
     def __init__(self) -> None:
         self.failures: list[Result] = []  # in a row
 
     def add(self, result: Result) -> None:
-        """Add the next result of a sitting. Scripts need no server, so they say nothing of it."""
+        """Add the next result of a sitting. Scripts are ignored, since they need no server."""
         if result.error:
             self.failures.append(result)
         elif not result.setting.is_scripted:
@@ -146,5 +145,5 @@ class Outage:
 
     @property
     def is_over_the_limit(self) -> bool:
-        """Did so many cases fail that the server is taken to be gone?"""
+        """Did enough cases fail to conclude that the server is gone?"""
         return len({failure.case for failure in self.failures}) >= MOST_IN_A_ROW

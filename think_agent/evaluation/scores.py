@@ -1,12 +1,12 @@
-"""What settings, results and scores are. Comparisons are in `comparisons.py`.
+"""Settings, results and scores. Comparisons are in `comparisons.py`.
 
-Rule 1: everything here is a function of results. Nothing is run, so a score can be computed again
-        from a file, and tested by values.
-Rule 2: the case is the unit of evidence. Repeated trials of a case show how steady a model is, not
-        how it does on other cases, so intervals count each case once.
-Rule 3: an error on the way to the model is no wrong answer. It is counted separately and is in no
-        share. A trial that fails again and again is closed: then it has an outcome, and is not
-        right (`NO_OUTCOME`).
+Rule 1: everything here is computed from results. Nothing runs, so a score can be recomputed from a
+        file and tested by values.
+Rule 2: the case is the unit of evidence. Repeated trials of a case show how consistent a model is,
+        not how it does on other cases, so intervals count each case once.
+Rule 3: a failed request isn't a wrong answer. It's counted separately and isn't part of any share.
+        A trial that keeps failing is closed: it then has an outcome, which isn't right
+        (`NO_OUTCOME`).
 """
 
 from collections.abc import Collection
@@ -23,8 +23,8 @@ from ..transcript import utc_now
 from .intervals import wilson
 
 Switch = Literal["off", "on"]
-NO_OUTCOME = "no outcome"  # the exit of a trial that was closed: each try failed
-CANNOT = "cannot"  # the exit of a run whose model said that what is asked cannot be done
+NO_OUTCOME = "no outcome"  # a closed trial's exit: every try failed
+CANNOT = "cannot"  # the exit if the model said that it can't be done
 ENDED_BY_ITSELF = ("signal", "silence")
 End = Literal["timely", "late", "unsaid", "false"]
 
@@ -64,17 +64,17 @@ class Setting:
 
     @property
     def is_floor(self) -> bool:
-        """Is the model one of the suite's scripts that do not think?"""
+        """Is the model one of the suite's scripts that don't think?"""
         return self.provider.startswith("floor:")
 
     @property
     def is_scripted(self) -> bool:
-        """Does one of the suite's scripts play the model?"""
+        """Is the model one of the suite's scripts?"""
         return self.provider.startswith(("offline", "floor:"))
 
 
 VARIED = [*Setting.__annotations__][:-1]  # all but `row`
-PLAIN = {  # what every row sets
+PLAIN = {  # set by every row
     "force": "never",
     "think": "none",
     "cover": "none",
@@ -96,16 +96,16 @@ FOUR_ROWS: list[Json] = [
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one trial, a line of the results file.
+    """The result of one trial: a line of the results file.
 
     The trial: `setting`, `case` (its id), `kind`, `easy`, `cannot` and `trial`; `name` identifies
     it.
-    The result: `right`, `found` (what the check saw, for a person to read) and `wrong_writes`; or
-    only an `error`, if it failed on the way to the model. The way there: `exit`, `actions`,
-    `forced` (calls with a forced tool choice), `honored` (those that obeyed it), and so on.
+    The result: `right`, `found` (the check's findings, as text) and `wrong_writes`; or only an
+    `error`, if a request failed. The run: `exit`, `actions`, `forced` (calls with a forced tool
+    choice), `honored` (those that followed it), and so on.
 
-    The origin: `served`, the models that answered by their own account; the version of the `kit`;
-    the `plan`, by its digest; the `sitting`, which is one run of the command; and `at`, the time.
+    The origin: `served`, the models that answered, as reported; the version of the `kit`; the
+    `plan`, by its digest; the `sitting`, which is one run of the command; and `at`, the time.
     """
 
     setting: Setting
@@ -134,18 +134,18 @@ class Result:
 
     @property
     def is_closed(self) -> bool:
-        """Did each try fail, so that it counts as not right?"""
+        """Did every try fail, so that it counts as not right?"""
         return self.exit == NO_OUTCOME
 
     @property
     def false_success(self) -> bool:
-        """Did the model end by signal or silence although the world is not as it should be?"""
+        """Did the model end by signal or silence although the world isn't as it should be?"""
         return self.exit in ENDED_BY_ITSELF and not self.right
 
     @property
     def end(self) -> End | None:
-        """How it ended, seen from whether the case can be done at all. None: as it should where
-        it can, or nobody knows.
+        """How it ended, considering whether the case can be done at all. None: it can, and the
+        model did not deny it; or that is not known.
 
         `"timely"`: it cannot, and the model said so (exit `cannot`) before it wrote anything wrong.
         `"late"`: it cannot, and the model went on until it had done so, or something else stopped
@@ -163,7 +163,7 @@ class Result:
         return "late"
 
 
-Results = dict[Setting, list[Result]]  # of each setting
+Results = dict[Setting, list[Result]]  # by setting
 
 
 class Share(NamedTuple):
@@ -178,7 +178,7 @@ class Share(NamedTuple):
 
 
 class Score:
-    """The score of one setting, from its `results`.
+    """A setting's score, from its `results`.
 
     `ran`: the results without an error. `compared`: those of hard cases, or with `easy` those of
     easy ones; `right` is how many of them are right. `by_case`: for each of these cases, which
@@ -229,7 +229,7 @@ class Score:
 
     @property
     def finished(self) -> int:
-        """How many runs came to an end: those that an average is made of."""
+        """How many runs finished. Averages are over these."""
         return sum(not result.is_closed for result in self.ran)
 
     def total(self, name: str) -> int:
@@ -238,12 +238,12 @@ class Score:
 
 
 def without_floors(settings: Collection[Setting]) -> list[Setting]:
-    """The settings that are compared."""
+    """The settings to compare."""
     return [setting for setting in settings if not setting.is_floor]
 
 
-def varying(*settings: Setting) -> set[str]:
-    """The names of the fields that are not the same in all of them."""
+def find_varying(*settings: Setting) -> set[str]:
+    """The names of the fields that differ between settings."""
     found = set()
     for name in VARIED:
         if len({getattr(setting, name) for setting in settings}) > 1:
@@ -256,7 +256,7 @@ def name_settings(settings: Collection[Setting]) -> dict[Setting, str]:
     is named by its provider.
     """
     compared = without_floors(settings)
-    differing = varying(*compared)
+    differing = find_varying(*compared)
     apart = sorted(differing) or ["provider"]
     if compared and compared[0].row:
         apart = ["row", *sorted(differing - PLAIN.keys())]

@@ -1,12 +1,12 @@
-"""A digest of the code that shapes a number: a suite, and what it imports of the user's own code.
+"""A digest of the code that affects a number: a suite, and the user's code that it imports.
 
-Rule 1: the code is read and never run. So the digest is the same before and after the suite was
-        imported, on every machine that has the same files.
-Rule 2: the standard library, installed packages and this kit are left out: other code of theirs
-        has another version. A suite names the versions that matter to it (`Suite.VERSION`).
+Rule 1: the code is read, never run. So the digest is the same before and after the suite is
+        imported, on every machine with the same files.
+Rule 2: the standard library, installed packages and this kit are left out, since they have
+        versions. A suite names the versions that matter to it (`Suite.VERSION`).
 
-Limitations: files that are no Python, and modules that are imported by a computed name, are not
-seen. What a model is told is in the digest of the prompts, wherever it was read from.
+Limitations: non-Python files and modules imported by a computed name aren't covered. What the model
+reads is in the digest of the prompts, wherever it comes from.
 """
 
 import ast
@@ -24,12 +24,12 @@ STANDARD_LIBRARY = [Path(sysconfig.get_path(name)).resolve() for name in ("stdli
 
 
 def digest_json(value: object) -> str:
-    """A short digest of anything that is JSON."""
+    """A short digest of any JSON value."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
 def source_digest(module: str) -> str:
-    """The digest of a module that can be imported, by its name."""
+    """The digest of an importable module, by name."""
     found: dict[str, str] = {}
     waiting = [module]
     while waiting:
@@ -57,7 +57,7 @@ def _find_imported(code: bytes, package: str) -> Iterator[str]:
     """The names that may be modules, of all imports in a module of this package."""
     try:
         tree = ast.parse(code)
-    except SyntaxError:  # written for another Python, so it cannot be imported here
+    except SyntaxError:  # written for another Python, so it can't be imported here
         return
     for node in ast.walk(tree):
         match node:
@@ -74,7 +74,7 @@ def _find_imported(code: bytes, package: str) -> Iterator[str]:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module of the user's; None if there is none."""
+    """The file of one of the user's modules; None if there is none."""
     first, *rest = name.split(".")
     spec = _spec_of(first)
     if spec is None or first == KIT:
@@ -95,10 +95,10 @@ def _file_of(name: str) -> Path | None:
 
 
 def _spec_of(top: str) -> ModuleSpec | None:
-    """Where a module without a dot in its name is. To find it runs none of its code."""
+    """The location of a top-level module. Finding it doesn't run its code."""
     try:
         return find_spec(top)
-    except (ImportError, ValueError):  # it was made by a program and has no file
+    except (ImportError, ValueError):  # created by a program, without a file
         return None
 
 

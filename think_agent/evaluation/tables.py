@@ -1,8 +1,8 @@
 """Lays tables out for a file or for a terminal.
 
-Rule 1: the content of the tables is decided elsewhere (`report.py`). Only the layout is here.
-Rule 2: a pipe or a file gets Markdown of any width. A terminal gets no line wider than itself:
-        cells are wrapped, and no table has more columns than fit in 60 characters.
+Rule 1: the content of tables is decided in `report.py`. Only the layout is here.
+Rule 2: a pipe or a file gets Markdown of any width. In a terminal, no line is wider than the
+        screen: cells wrap, and no table has more columns than fit in 60 characters.
 """
 
 import re
@@ -19,7 +19,7 @@ from ..text import sanitize
 
 class Section(NamedTuple):
     """A table, its name, and a remark on how to read it. `rows[0]` is the header. Without rows
-    there is only the remark.
+    there's only the remark.
     """
 
     name: str
@@ -31,12 +31,12 @@ def markdown(sections: Sequence[Section]) -> str:
     """For a file: whole tables with aligned columns."""
     wide = Console(force_terminal=True, width=100_000, color_system=None)
     with wide.capture() as shown:
-        show_sections(sections, wide)  # wide enough that no line is broken
+        show_sections(sections, wide)  # wide enough that no line wraps
     return re.sub(r" +\n", "\n", shown.get()).strip()
 
 
 def show_sections(sections: Sequence[Section], console: Console) -> None:
-    """For a terminal: no line is wider than it. If the console is no terminal: Markdown."""
+    """For a terminal: no line is wider than the screen. Otherwise Markdown."""
     if not console.is_terminal:
         print(markdown(sections), file=console.file)
         return

@@ -1,18 +1,18 @@
-"""Runs one trial: a case under a setting, with one result.
+"""Runs one trial: a case under a setting.
 
-Rule 1: this module does not know what the cases are about. A *suite* makes the tools and the world
-        of a case and checks that world afterwards. It checks what a model did, never what it said.
-Rule 2: every trial starts from a new world and an empty transcript. Trials share only the model.
+Rule 1: this module doesn't depend on what the cases are about. A *suite* creates a case's tools and
+        world and checks that world afterwards. It checks what a model did, never what it said.
+Rule 2: every trial starts with a new world and an empty transcript. Trials share only the model.
 Rule 3: two settings differ only in what their fields say. The task is the same in all of them. It
         may be followed by advice on thinking, with a line that says where to think.
-Rule 4: the `digest` of a question is known before it is asked. So results of another question are
-        never mixed in.
-Rule 5: an error of the suite's own code ends the evaluation, and names the case, the trial, the
-        file and the line (SuiteError). A suite whose simulated user fails raises ModelError: that
-        is counted and tried again, as the model's own failures are.
+Rule 4: a trial's `digest` is known before it runs. So results of a different trial are never mixed
+        in.
+Rule 5: an error in the suite's code ends the evaluation and names the case, trial, file and line
+        (SuiteError). If a suite's simulated user fails, the suite raises ModelError, which is
+        counted and retried like the model's own failures.
 
-Limitations: a model samples as its provider does by default, so its results vary. That is why a
-case may have several trials.
+Limitations: models use their provider's default sampling, so results vary. That's why a case can
+have several trials.
 """
 
 import asyncio
@@ -68,16 +68,16 @@ class WorldCheck(NamedTuple):
 
 
 class World(Protocol):
-    """The world of one case: what the agent gets, and the check of what it did. It may also have a
-    list `done_when`: the checks for the setting of that name.
+    """The world of one case: what the agent gets, and the check of what it did. It may have a list
+    `done_when`: checks for the setting of that name.
     """
 
     instructions: str
     tools: list[Tool]
 
     def reply(self, transcript: Sequence[Message]) -> str | None:
-        """What the person says next, in a turn of its own; None: the conversation is over. It is
-        asked first for a case without a text, and after each turn.
+        """The person's next message, which begins a turn; None ends the conversation. It's called
+        after each turn, and at the start if the case has no text.
         """
 
     def check(self) -> WorldCheck:
@@ -85,7 +85,7 @@ class World(Protocol):
 
 
 class Suite(BaseModel):
-    """The names in a suite module; the last three are optional.
+    """The names that a suite module defines; the last three are optional.
 
     - `prepare(case, enforce=…)` makes the world of a case. With `enforce` the world refuses wrong
       calls, as a real one might. Raises ValueError for a case it cannot read.
@@ -95,7 +95,7 @@ class Suite(BaseModel):
     - `VERSION`: what else shapes its numbers, such as the version of a benchmark and the name of
       the model that plays its user.
 
-    `source` is a digest of its code, and of the code of the user's that it imports (`sources.py`).
+    `source` is a digest of its code and of the user's code that it imports (`sources.py`).
     """
 
     prepare: Callable[..., World]
@@ -125,13 +125,13 @@ class Case(BaseModel, extra="allow"):
 
     @property
     def line(self) -> Json:
-        """The fields that are in the line."""
+        """The fields of the line."""
         return self.model_dump(exclude_unset=True)
 
 
 class Job(NamedTuple):
-    """A trial, with its result if it was run. `name` identifies the result and the transcript. It
-    is made of the case, the trial, and a `digest` of the question.
+    """A trial, with its result if it has run. `name` identifies the result and the transcript. It
+    consists of the case, the trial number, and a `digest`.
     """
 
     setting: Setting
@@ -142,7 +142,7 @@ class Job(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Has it no outcome yet, or only an error on the way to the model?"""
+        """Does it have no outcome yet, or only a failed request?"""
         return self.result is None or self.result.error != ""
 
 
@@ -159,7 +159,7 @@ def prepare_trial(setting: Setting, case: Case, model: Model, suite: Suite) -> t
         where = _where_to_think(setting, model)
         instructions = f"{instructions.strip()}\n\n{suite.ADVICE.strip()}\n\nDo this {where}."
     if setting.think == "brief" and setting.dialect not in ("native", "default"):
-        raise ValueError("think=brief is told by the tool, which only native calls show")
+        raise ValueError("think=brief is in the tool's description, which only native calls show")
     checks = getattr(world, "done_when", ())
     if setting.done_when == "off":
         checks = ()
@@ -177,7 +177,7 @@ def prepare_trial(setting: Setting, case: Case, model: Model, suite: Suite) -> t
 
 
 def _where_to_think(setting: Setting, model: Model) -> str:
-    """The place that the advice names: one that the model really has."""
+    """Where the advice says to think: a place that the model really has."""
     if setting.advice == "silent":
         return "for yourself, before you call a tool"
     if setting.cover == "carry":
@@ -194,25 +194,25 @@ def _where_to_think(setting: Setting, model: Model) -> str:
 
 
 def describe_to_model(setting: Setting, case: Case, model: Model, suite: Suite) -> Json:
-    """What the model of a trial is told: its instructions and tools."""
+    """What a trial's model reads: its instructions and tools."""
     _, agent = prepare_trial(setting, case, model, suite)
     return agent.made_of()
 
 
 def digest_trial(setting: Setting, case: Case, told: Json, suite: Suite) -> str:
-    """A digest of everything that shapes the result of a trial: the case, what its model is `told`,
-    the setting, the suite's code, and the version of the kit.
+    """A digest of everything that affects a trial's result: the case, what its model is `told`, the
+    setting, the suite's code, and the kit's version.
     """
     made_of = [__version__, suite.source, suite.VERSION, asdict(setting), case.line, told]
     return digest_of(made_of)
 
 
 async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None = None) -> Result:
-    """Run one trial; `transcript` is the file in which it is kept, if it is. Raises ModelError only
-    if no other trial could be run either, and SuiteError for an error in the suite's code.
+    """Run one trial, and save it in the file `transcript` if there is one. Raises ModelError only
+    if no other trial could run either, and SuiteError for an error in the suite's code.
 
-    A request that the provider refuses is an outcome of its setting, and not right: to leave it out
-    would praise a setting that breaks its hardest cases.
+    If the provider refuses a request, that's an outcome of the setting, and not right. Otherwise a
+    setting that fails on its hardest cases would look better.
     """
     case = job.case
     world, agent = prepare_trial(job.setting, case, model, suite)
@@ -225,20 +225,20 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
         trial=job.trial,
         name=job.name,
     )
-    saved = transcript or Transcript()  # each turn adds to it
+    saved = transcript or Transcript()  # every turn adds to it
     try:
         text = case.text or _next_words(job, world, ())
         while text is not None:
-            with _blaming(job, "the run"):
+            with _blame(job, "the run"):
                 outcome = await agent.arun(text, transcript=saved)
             text = await asyncio.to_thread(_next_words, job, world, outcome.transcript)
-    except (AuthError, ModelNotFound):  # every other case would fail, too
+    except (AuthError, ModelNotFound):  # every other case would fail as well
         raise
     except BadRequest as error:
         return replace(result, exit="bad request", found=(str(error),))
     except ModelError as error:
         return replace(result, error=str(error))
-    with _blaming(job, "the suite's check"):
+    with _blame(job, "the suite's check"):
         checked = world.check()._asdict()
     return replace(
         result, exit=outcome.exit, **_count_turns(Turn.all(outcome.transcript)), **checked
@@ -246,13 +246,13 @@ async def attempt(job: Job, model: Model, suite: Suite, transcript: Path | None 
 
 
 def _next_words(job: Job, world: World, transcript: Sequence[Message]) -> str | None:
-    with _blaming(job, "the suite's reply"):
+    with _blame(job, "the suite's reply"):
         return world.reply(transcript)
 
 
 @contextmanager
-def _blaming(job: Job, what: str) -> Iterator[None]:
-    """Name the case and the trial in which code of the suite raised an error."""
+def _blame(job: Job, what: str) -> Iterator[None]:
+    """Add the case and the trial to an error in the suite's code."""
     try:
         yield
     except (ModelError, FileError):
@@ -266,7 +266,7 @@ def _blaming(job: Job, what: str) -> Iterator[None]:
 
 
 def _count_turns(turns: list[Turn]) -> Json:
-    """The counts over all turns of a trial."""
+    """Counts over all turns of a trial."""
     found: Counter[str] = Counter()
     usage = Usage()
     served = set()

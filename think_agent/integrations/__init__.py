@@ -1,1 +1,1 @@
-"""Other systems, one file and one extra for each: OpenTelemetry, DBOS."""
+"""Integrations with other systems: DBOS, MCP and OpenTelemetry. Each needs an extra."""

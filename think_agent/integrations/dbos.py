@@ -1,13 +1,13 @@
-"""An agent on a durable engine, DBOS: runs that survive the process and the machine they run on.
+"""An agent on a durable engine, DBOS: its runs survive the process and the machine.
 
-Rule 1: each model call, each action and each check is a step. It records the line that a transcript
-        file would have; the rest of a run is the pure loop. So a workflow that starts over on
-        another machine reads its finished steps, plans the same ones, and goes on.
-Rule 2: one step opens each run: it records the time and a random id. All else follows from the
-        record, so keys are the same and a limit by the clock counts the same seconds.
-Rule 3: a step that was running when its process died runs again, and nobody is asked. So a tool is
-        `read_only` or `idempotent`, or it takes an idempotency key. Any other is refused.
-Rule 4: a model that is unreachable or out of quota is asked again for four minutes. Then the
+Rule 1: each model call, action and check is a step. It records the line that a transcript file
+        would have; everything else is the pure loop. So a workflow that restarts on another machine
+        reads its finished steps, plans the same ones, and continues.
+Rule 2: the first step of each run records the time and a random id. Everything else follows from
+        the record, so keys and time limits are the same after a restart.
+Rule 3: if a process dies during a step, the step runs again without asking anyone. So a tool must
+        be `read_only` or `idempotent`, or take an idempotency key. Any other tool is an error.
+Rule 4: if a model is unreachable or out of quota, the call is retried for four minutes. Then the
         workflow fails with its error.
 
 Limitations: only plain `run`, inside a workflow; no transcript path. `approve` is called in the
@@ -47,7 +47,7 @@ from ..transcript import TranscriptFile, utc_now
 
 
 def is_passing(error: BaseException) -> bool:
-    """May this error be gone in a minute?"""
+    """Can this error be temporary?"""
     return isinstance(error, ConnectionFailed | Overloaded | RateLimited | TimedOut)
 
 
@@ -62,11 +62,11 @@ ONLY = "a durable run is agent.run(text) in a DBOS workflow, without a path: the
 
 
 class DurableAgent(Agent):
-    """An Agent whose runs are called in DBOS workflows. It takes the arguments of Agent, except
-    `now`. Raises ValueError for a tool that must not run twice.
+    """An Agent for use in DBOS workflows. It takes the arguments of Agent, except `now`. Raises
+    ValueError for a tool that mustn't run twice.
     """
 
-    _run: Run  # these three: of the copy that does one run
+    _run: Run  # these three belong to the copy that does one run
     _id: str  # a random one
     _stamp: str  # of the last step
 
@@ -75,24 +75,24 @@ class DurableAgent(Agent):
 
     @property
     def version(self) -> str:
-        """For DBOS's `application_version`: a run goes on only under the version it began with.
+        """For DBOS's `application_version`: a run continues only under the version it began with.
 
         The version covers what the loop depends on: the kit, the tools, the checks and the
-        instructions. It does not cover the model, so workers may use different providers.
+        instructions. It doesn't cover the model, so workers may use different providers.
         """
         made_of = {**self.made_of(), "checks": tuple(self._checks)}
         del made_of["model"]
         return f"{__version__}-{hashlib.sha256(canonical(made_of).encode()).hexdigest()[:16]}"
 
     def mint_key(self) -> str:
-        """The same key when the workflow starts over, and another in a fork of it."""
+        """A key that stays the same when the workflow restarts, and differs in a fork of it."""
         return uuid5(UUID(self._id), f"{DBOS.workflow_id} {len(self._run.messages)}").hex
 
     def perform(self, effect: Effect, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """As a step. A recorded reply has no Deltas."""
+        """Perform an effect as a step. A recorded reply has no Deltas."""
         perform = partial(super().perform, effect)
         if isinstance(effect, AskHuman):
-            # A person is asked in the workflow: to wait is no step, only the answer is one.
+            # A person is asked in the workflow itself: only the answer is a step, not the wait.
             answer = list(perform())
             perform = partial(iter, answer)
         step = _Step(effect, perform, self._run, self.tools)
@@ -103,7 +103,7 @@ class DurableAgent(Agent):
         (message,) = read([line])
         self._stamp = str(message.at)
         yield message
-        yield from step.rest  # the error of a tool, too, after it is recorded
+        yield from step.rest  # including a tool's error, now that it's recorded
 
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         in_a_file = isinstance(transcript, (str, os.PathLike, TranscriptFile))
@@ -111,7 +111,7 @@ class DurableAgent(Agent):
             raise TypeError(ONLY)
         if isinstance(opening, Verdict):
             _check_workflow_of(opening)
-        durable = copy(self)  # workflows run side by side: each run has its own clock and keys
+        durable = copy(self)  # workflows run in parallel, so each run needs its own clock and keys
         opened = DBOS.run_step({"name": "open"}, lambda: [utc_now(), str(uuid4())])
         durable._stamp, durable._id = opened
         durable.now = lambda: durable._stamp
@@ -124,8 +124,8 @@ class DurableAgent(Agent):
 
 @dataclass
 class _Step:
-    """An effect as a step of the engine. `run` does it, and returns the line to be recorded. `rest`
-    is what comes after that; nothing if the step is read from the record.
+    """An effect as a step of the engine. `run` performs it and returns the line to record. `rest`
+    yields what follows; nothing if the step was read from the record.
     """
 
     effect: Effect
@@ -146,8 +146,8 @@ class _Step:
 
 
 def _check_workflow_of(answer: Verdict) -> None:
-    """An answer that is sent twice must not start two workflows. The engine runs a workflow of one
-    id once, so the workflow that resumes has the id of the question's pause.
+    """An answer that's sent twice mustn't start two workflows. The engine runs each workflow id
+    once, so the resuming workflow must use the id of the question's pause.
     """
     pause = answer.question.partition(".")[0]
     if pause != DBOS.workflow_id:

@@ -1,17 +1,17 @@
-"""A gate: an MCP server in front of another one, for agents that other people wrote.
+"""A gate: an MCP server in front of another one, for agents that you didn't write.
 
     client  ⇄  gate  ⇄  server
 
-Rule 1: The client plays the model: each call that it makes is the next reply. So the loop, the
-        policies, the limits and the record are the kit's own. A session is a turn.
-Rule 2: Calls are taken one at a time, in the order in which they came.
-Rule 3: A call runs only while its client waits for it. One that was cancelled before its start, or
-        that a killed gate left behind, isn't run. After its start, it may have happened.
-Rule 4: The client gets the server's result unchanged. The record has its text.
+Rule 1: The client plays the model: each of its calls is the next reply. So the loop, the policies,
+        the limits and the record are the kit's. A session is a turn.
+Rule 2: Calls run one at a time, in the order they arrived.
+Rule 3: A call runs only while its client waits for it. If it was cancelled before it started, or a
+        killed gate left it behind, it doesn't run. Once started, it may have happened.
+Rule 4: The client gets the server's result unchanged. The record contains its text.
 Rule 5: If the record can't be written, nothing runs any more.
 
-Limitations: only tools pass, with their progress. What the client's user asks, what its model
-answers and what it does with other tools is not seen here. A gate runs on the event loop of
+Limitations: only tools and their progress pass through. A gate doesn't see what the client's user
+asks, what its model answers, or what it does with other tools. It runs on the event loop of
 `waiting.py`.
 """
 
@@ -79,24 +79,24 @@ MAY_HAVE_RUN = (
     "the same call was made before and may have happened: check whether it did. Only a person may "
     "let it run again, and the client has no way to ask one"
 )
-NO_LIMIT = 2**31  # the client's own loop decides when to stop
-LEAVE_SECONDS = 10.0  # to end the turn and the server after Ctrl-C
+NO_LIMIT = 2**31  # the client decides when to stop
+LEAVE_SECONDS = 10.0  # for ending the turn and the server after Ctrl-C
 
 
 class Gate:
-    """An MCP server in front of another one: it lists the tools of that one, and `think`.
+    """An MCP server in front of another one: it lists that server's tools, and `think`.
 
     - `address`, `trusted`, `declared`, `timeout`, `env`: as for `integrations.mcp.Server`.
-    - `record`: a transcript file. If another process holds it, the next free name is taken:
+    - `record`: a transcript file. If another process has it open, the next free name is used:
       `run-2.jsonl` after `run.jsonl`.
-    - `approve`: who says yes to a call that needs a yes, where the client has no way to ask its
-      user for the gate. `"client"`: the client, which asks before each call by itself. `"never"`:
-      nobody. A call that may have happened runs again only after a person's yes.
-    - `max_actions`: tool calls in a session.
-    - `say`: gets lines for a reader of the log.
+    - `approve`: who approves calls that need a yes, if the client can't ask its user for the gate.
+      `"client"`: the client, which asks before each call itself. `"never"`: they're refused. A call
+      that may have happened runs again only after a person's yes.
+    - `max_actions`: the most tool calls in a session.
+    - `say`: called with each line of the log.
 
-    Raises ConnectionError if the server doesn't start, ValueError if a tool that is declared
-    can't be used, and TranscriptError if the record can't be used.
+    Raises ConnectionError if the server doesn't start, ValueError if a declared tool can't be used,
+    and TranscriptError if the record can't be used.
     """
 
     def __init__(
@@ -126,20 +126,20 @@ class Gate:
         self._approver = approve
         self._max_actions = max_actions
         self._say = say
-        # The tools, and what the client is told of them.
-        self._is_stale = False  # has the server said that its tools changed?
+        # The tools, and their descriptions for the client.
+        self._is_stale = False  # has the server reported a change of its tools?
         self._listing = asyncio.Lock()
         self._changes = InMemorySubscriptionBus()
-        self._session: ServerSession | None = None  # the latest; it reaches the client at any time
-        # Its calls, in order. None: it left.
+        self._session: ServerSession | None = None  # the latest one
+        # The client's calls, in order. None: it has left.
         self._calls: asyncio.Queue[ClientCall | None] = asyncio.Queue()
-        self._upcoming: list[ClientCall | None] = []  # the next one, once it has been waited for
-        self._waiting: dict[str, ClientCall] = {}  # all that have no result, by the id of the call
+        self._upcoming: list[ClientCall | None] = []  # the next one, if it has been read already
+        self._waiting: dict[str, ClientCall] = {}  # the calls without a result, by id
         self._running: ClientCall | None = None
         self._record: Transcript | None = None
-        self._recorded: Agent[Any] | None = None  # whose tools are in its header
+        self._recorded: Agent[Any] | None = None  # the agent whose tools are in its header
         self._was_killed = False  # the gate that began the open turn
-        self._over = ""  # why nothing runs any more
+        self._over = ""  # why no calls run any more
         self._left = asyncio.Event()
 
     def run(self) -> None:
@@ -160,11 +160,11 @@ class Gate:
             left = asyncio.create_task(self._left.wait())
             await asyncio.wait({serving, left}, return_when=asyncio.FIRST_COMPLETED)
             left.cancel()
-            serving.cancel()  # not awaited: after Ctrl-C, a thread of it still waits for stdin
+            serving.cancel()  # not awaited: after Ctrl-C, one of its threads still waits for stdin
 
     @asynccontextmanager
     async def open_front(self) -> AsyncIterator[Front[Any]]:
-        """What the client talks with, while the server and the record are open."""
+        """The server for the client, while the real server and the record are open."""
         async with self._server:
             self._make_agent()
             self._check_record()
@@ -192,7 +192,7 @@ class Gate:
     # --- the kit's side: an agent whose model is the client (rule 1) ---
 
     def _make_agent(self) -> None:
-        """Make an agent with the tools that the server has now."""
+        """Create an agent with the server's current tools."""
         tools: dict[str, Tool] = {}
         for name, tool in self._server.tools.items():
             tools[tool.name] = replace(tool, function=self._make_caller(name))
@@ -217,7 +217,7 @@ class Gate:
         )
 
     def _make_caller(self, name: str) -> Callable[..., Awaitable[str]]:
-        """A function that calls the tool of this name on the server."""
+        """A function that calls this tool on the server."""
 
         async def call_server(**arguments: Any) -> str:
             running = self._running
@@ -237,7 +237,7 @@ class Gate:
         return call_server
 
     async def _work(self) -> None:
-        """Take the client's calls, one session after the other, until it leaves."""
+        """Run the client's calls, session after session, until it leaves."""
         try:
             while not self._over and (call := await self._peek()):
                 await self._run_session(call)
@@ -249,12 +249,12 @@ class Gate:
                 self._record.close()
 
     async def _run_session(self, call: ClientCall) -> None:
-        """Run a turn, from this call on: until the client leaves, or the tools change."""
+        """Run a turn that begins with this call, until the client leaves or the tools change."""
         if self._is_stale:
             await self._list_again()
         record = self._open_record()
         if was_left_open(record.turn):
-            self._was_killed = True  # so this turn ends, and its open call isn't run (rule 3)
+            self._was_killed = True  # so this turn ends, and its open call doesn't run (rule 3)
             await self._agent.aresume(record, on_event=self._watch)
             self._was_killed = False
         outcome = await self._agent.arun(
@@ -264,7 +264,7 @@ class Gate:
             self._end(LIMIT_REACHED)
 
     def _end(self, reason: str) -> None:
-        """From now on, every call is answered with the reason."""
+        """Answer every call with the reason from now on."""
         self._over = reason
         for call in self._waiting.values():
             text = reason
@@ -274,13 +274,13 @@ class Gate:
         self._waiting.clear()
 
     async def _peek(self) -> ClientCall | None:
-        """The client's next call, which stays the next one. None: it left."""
+        """The client's next call, without consuming it. None: it has left."""
         if not self._upcoming:
             self._upcoming.append(await self._calls.get())
         return self._upcoming[0]
 
     async def _reply(self, request: Request) -> Assistant:
-        """What the client says next: a call, or a text, which ends the turn."""
+        """The client's next message: a call, or a text, which ends the turn."""
         if self._was_killed:
             return KILLED
         if request.tool_choice == "none":
@@ -331,8 +331,8 @@ class Gate:
     # --- the record ---
 
     def _check_record(self) -> None:
-        """Say now what the record holds, or raise what is wrong with it. It is opened with the
-        first call: some clients start a gate only to ask for its version, and then another one.
+        """Report what the record contains, or raise its problem, at the start. The record itself is
+        opened at the first call, because some clients start a gate only to ask for its version.
         """
         with suppress(TranscriptInUse), self._agent.open(self._path) as record:
             turn = record.turn
@@ -341,7 +341,7 @@ class Gate:
                 self._say(f"gate: {MAY_HAVE_HAPPENED}")
 
     def _open_record(self) -> Transcript:
-        """The open record. Its header has the tools, so when these change it is opened again."""
+        """The open record. Its header lists the tools, so it's reopened when these change."""
         if self._record and self._recorded is self._agent:
             return self._record
         if self._record:
@@ -387,10 +387,10 @@ class Gate:
         return await self._take(context, params).answer()
 
     def _take(self, context: Context, params: wire.CallToolRequestParams) -> ClientCall:
-        """A new call: the client's next reply, once those before it are done (rule 2)."""
+        """A new call, which is the client's next reply once earlier calls are done (rule 2)."""
         name = params.name
         if name in self._server.tools:
-            name = self._server.tools[name].name  # the kit's name may have fewer characters
+            name = self._server.tools[name].name  # the kit's name may be shorter
         made = ToolCall(os.urandom(12).hex(), name, params.arguments or {})
         call = ClientCall(made, context)
         self._waiting[made.id] = call
@@ -398,7 +398,7 @@ class Gate:
         return call
 
     async def _note_change(self) -> None:
-        """The server says that its tools have changed. The client reads that, too."""
+        """The server says that its tools have changed. Pass that on to the client."""
         self._is_stale = True
         await self._changes.publish(ToolsListChanged())
         if self._session:
@@ -417,14 +417,16 @@ class Gate:
 
 
 def never_force(step: Step, turn: Turn) -> Step:
-    """A policy: nobody can force the client. After a refusal it reads that it has to think."""
+    """A policy: don't force a thought, since a client can't be forced. A refusal tells it to
+    think.
+    """
     if isinstance(step, CallModel) and step.tool_choice != "none":
         return replace(step, tool_choice="auto")
     return step
 
 
 async def _ask(call: ClientCall, question: AskHuman) -> Verdict | None:
-    """Let the client ask its user. None: it offers that, but can't."""
+    """Let the client ask its user. None: it says it can, but fails."""
     try:
         answer = await call.unless_cancelled(call.ask(question))
     except Cancelled:

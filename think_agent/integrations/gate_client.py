@@ -1,10 +1,10 @@
-"""The client's side of a gate: its calls, what it reads of the tools, how it asks its user.
+"""The client's side of a gate: its calls, how it sees the tools, how it asks its user.
 
-Rule 1: A call is cancelled as soon as its client doesn't wait for it any more.
-Rule 2: The client's user is asked by "elicitation", with every argument as it will run. Accepting
-        is a yes to exactly that call. Everything else is a no.
-Rule 3: Up to version 2025-11-25 of the protocol, a question is a request of the server. From
-        2026-07-28 on it is a result, and the client makes its request again, with the answer.
+Rule 1: A call is cancelled as soon as its client stops waiting for it.
+Rule 2: The client's user is asked by "elicitation", which shows every argument as it will run.
+        Accepting is a yes to exactly that call. Everything else is a no.
+Rule 3: Up to version 2025-11-25 of the protocol, a question is a request from the server. Since
+        2026-07-28 it's a result, and the client repeats its request with the answer.
 
 Source: modelcontextprotocol.io/specification, versions 2025-11-25 and 2026-07-28, as the SDK
 (mcp 2.3.0) implements them.
@@ -45,23 +45,23 @@ SHOWN_THINK = wire.Tool(
     input_schema=THINK.parameters,
     annotations=wire.ToolAnnotations(read_only_hint=True, open_world_hint=False),
 )
-QUESTION = "approval"  # the key of a question in a result that asks for input
-FORM: dict[str, Any] = {"type": "object", "properties": {}}  # to accept or to decline says it all
-ANSWER_SECONDS = 600.0  # after that, a question that nobody took up again is answered with no
+QUESTION = "approval"  # the question's key in a result that asks for input
+FORM: dict[str, Any] = {"type": "object", "properties": {}}  # accept or decline is enough
+ANSWER_SECONDS = 600.0  # after that, an unanswered question counts as a no
 LONGEST_VALUE = 4_000  # characters of an argument in a question
 
 
 class Cancelled(Exception):
-    """The client doesn't wait for the call any more."""
+    """The client has stopped waiting for the call."""
 
 
 @dataclass(eq=False)
 class ClientCall:
-    """A call of the client, until it is answered.
+    """A call of the client that hasn't been answered yet.
 
-    - `context`: the client's request that waits for the answer
-    - `answers`: what that request is answered with: the result, or before it a question (rule 3)
-    - `state`, `verdict`: of such a question: its name, and the answer to it
+    - `context`: the client's request
+    - `answers`: the answers to that request: the result, or first a question (rule 3)
+    - `state`, `verdict`: the id of such a question, and its answer
     - `result`: what the server returned
     """
 
@@ -75,7 +75,7 @@ class ClientCall:
     result: wire.CallToolResult | None = None
 
     async def answer(self) -> Answer:
-        """The next answer. If the client cancels its request, the call is cancelled (rule 1)."""
+        """Wait for the next answer. If the client cancels its request, cancel the call (rule 1)."""
         try:
             answer = await self.answers.get()
         except asyncio.CancelledError:
@@ -84,7 +84,7 @@ class ClientCall:
         return _readable(answer, self.context.session.protocol_version)
 
     async def unless_cancelled(self, work: Awaitable[T]) -> T:
-        """The result of `work`. Raises Cancelled as soon as the call is cancelled."""
+        """Await `work`. Raises Cancelled as soon as the call is cancelled."""
         working = asyncio.ensure_future(work)
         cancelled = asyncio.create_task(self.cancelled.wait())
         try:
@@ -99,17 +99,17 @@ class ClientCall:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Tell the client of the progress, if it asked for that."""
+        """Report progress to the client, if it asked for it."""
         await self.context.session.report_progress(progress, total, message)
 
     @property
     def can_ask(self) -> bool:
-        """Does the client offer to ask its user in a form?"""
+        """Can the client ask its user with a form?"""
         capabilities = self.context.session.client_capabilities
         if capabilities is None or capabilities.elicitation is None:
             return False
         offered = capabilities.elicitation
-        return offered.form is not None or offered.url is None  # at first there were only forms
+        return offered.form is not None or offered.url is None  # the first version only had forms
 
     async def ask(self, question: AskHuman) -> wire.ElicitResult:
         """Let the client ask its user (rules 2 and 3)."""
@@ -132,13 +132,13 @@ class ClientCall:
             self.state = ""
 
     def is_asked_again(self, params: wire.CallToolRequestParams) -> bool:
-        """Is this request the same one again, with the answer to the question?"""
+        """Is this the repeated request, with the answer to the question?"""
         if not self.state or params.request_state != self.state:
             return False
         return self.call.arguments == (params.arguments or {})
 
     def go_on(self, context: Context, params: wire.CallToolRequestParams) -> None:
-        """Take the answer to the question from that request, which now waits for the result."""
+        """Read the answer from the repeated request, which now waits for the result."""
         assert self.verdict
         self.context = context
         response = (params.input_responses or {}).get(QUESTION)
@@ -149,7 +149,7 @@ class ClientCall:
 
 
 class ClientModel(Model):
-    """The client in the place of a model. `reply` gives what it says next."""
+    """The client as a model. `reply` returns its next message."""
 
     name = "mcp"
     model = "client"
@@ -162,7 +162,7 @@ class ClientModel(Model):
 
 
 def describe_session(call: ClientCall) -> str:
-    """The request of a turn, in place of the real one."""
+    """The request of a turn; the real one isn't known here."""
     client = "a client"
     params = call.context.session.client_params
     if params is not None:
@@ -174,8 +174,8 @@ def describe_session(call: ClientCall) -> str:
 
 
 def show_tool(listed: wire.Tool, tool: Tool, *, trusted: bool) -> wire.Tool:
-    """A tool of the server as the client reads it: with an argument for the thought, and only with
-    annotations that count for the gate.
+    """A tool of the server as the client sees it: with an argument for the thought, and only with
+    annotations that the gate accepts.
     """
     schema = listed.input_schema
     if tool.think_first:
@@ -189,12 +189,12 @@ def show_tool(listed: wire.Tool, tool: Tool, *, trusted: bool) -> wire.Tool:
 
 
 def make_error(text: str) -> wire.CallToolResult:
-    """A result that is an error of the gate."""
+    """An error result from the gate itself."""
     return wire.CallToolResult(content=[wire.TextContent(text=f"error: {text}")], is_error=True)
 
 
 def make_answer(result: ToolResult, returned: wire.CallToolResult | None) -> wire.CallToolResult:
-    """What the client reads: what the server returned, or else what the kit says."""
+    """The client's result: what the server returned, or else the kit's own text."""
     if returned is None:
         text = wire.TextContent(text=result.content)
         return wire.CallToolResult(content=[text], is_error=result.is_error)
@@ -205,8 +205,8 @@ def make_answer(result: ToolResult, returned: wire.CallToolResult | None) -> wir
 
 
 def _readable(answer: Answer, version: str) -> Answer:
-    """The answer; as text, if this version of the protocol has no form for it. (The SDK would say
-    that the call failed.)
+    """The answer, as text if this protocol version can't express it. (The SDK would report a failed
+    call.)
     """
     if isinstance(answer, wire.InputRequiredResult):
         return answer
@@ -220,13 +220,13 @@ def _readable(answer: Answer, version: str) -> Answer:
 
 
 def _question_text(question: AskHuman) -> str:
-    """A question, one argument a line. Its last line names the tool. No argument can look like
-    another line of it.
+    """A question, with one line per argument. The last line names the tool. No argument can imitate
+    another line.
     """
     assert question.call
     lines = []
     if question.thought:
-        lines.append(f"The thought behind it: {_join_lines(question.thought)}")
+        lines.append(f"Its thought: {_join_lines(question.thought)}")
     for name, value in (question.received or {}).items():
         lines.append(f"{_join_lines(name)}: {_join_lines(json_text(value))}")
     if question.remark:

@@ -1,10 +1,10 @@
-"""The record of a gate: which file it is, and what a gate that was killed left in it.
+"""The record of a gate: its file, and what a killed gate left in it.
 
-Rule 1: A gate that ends in order ends its turn. So an open turn is that of a gate that was killed,
-        and the next gate ends it, with the exit "truncated".
-Rule 2: The last result of such a turn may not have reached the client. If the client makes the
-        same call again, it gets that result, once, and the call isn't run again.
-Rule 3: A record that a killed gate left open is taken before a free name, for its rules 1 and 2.
+Rule 1: A gate that exits normally ends its turn. So an open turn means that a gate was killed, and
+        the next gate ends that turn, with the exit "truncated".
+Rule 2: The last result of such a turn may not have reached the client. If the client repeats the
+        call, it gets that result once, and the call doesn't run again.
+Rule 3: So a record that a killed gate left open is preferred to a free file name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from ..transcript import Transcript
 from ..turn import Turn
 
 KILLED = Assistant("(The gate was killed here.)", stop_reason="killed", cause="the gate was killed")
-DONE = "done"  # the code of a call that was done before, and is not run again (rule 2)
+DONE = "done"  # the code of a call that has run already and doesn't run again (rule 2)
 NOT_AGAIN = (
     "not run again: it was done before the gate was killed. Call it once more if you mean a "
     "second one. This was its result:"
@@ -37,7 +37,7 @@ def was_left_open(turn: Turn) -> bool:
 
 
 def find_record(agent: Agent[Any], path: Path) -> Transcript:
-    """The record, open; if another process holds it, the next name that is free (rule 3). Raises
+    """Open the record. If another process has it open, use the next free name (rule 3). Raises
     TranscriptError if the file at `path` can't be used.
     """
     free: Transcript | None = None
@@ -51,7 +51,7 @@ def find_record(agent: Agent[Any], path: Path) -> Transcript:
         except TranscriptError:
             if name == path:
                 raise
-            continue  # a file of something else
+            continue  # not a transcript
         if was_left_open(record.turn):
             if free:
                 free.close()
@@ -72,10 +72,10 @@ def _names_after(path: Path) -> Iterator[Path]:
 
 @dataclass
 class LostResults:
-    """The calls that were done, and whose results may not have reached the client (rule 2)."""
+    """Finished calls whose results may not have reached the client (rule 2)."""
 
     calls: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
-    last: tuple[ToolCall, ToolResult] | None = None  # the last one of the turn that was done
+    last: tuple[ToolCall, ToolResult] | None = None  # the turn's last finished call
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message of the conversation. `about`: the call that it belongs to."""
@@ -92,7 +92,7 @@ class LostResults:
                     self.last = bare(about.call), message
 
     def find(self, call: ToolCall) -> ToolResult | None:
-        """The lost result of the same call, if there is one."""
+        """The lost result of this call, if there is one."""
         for lost, result in self.calls:
             if _is_same(lost, call):
                 return result
@@ -100,7 +100,7 @@ class LostResults:
 
 
 def give_lost_results(tools: Mapping[str, Tool]) -> Policy:
-    """The policy of rule 2. (A tool that may run twice is simply run.)"""
+    """The policy of rule 2. (If a tool may run twice, it simply runs.)"""
 
     def give_lost_result(step: Step, turn: Turn) -> Step:
         if not isinstance(step, CallTool) or step.call.name not in tools:

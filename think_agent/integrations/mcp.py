@@ -1,19 +1,19 @@
 """The tools of an MCP server, under the rules of this kit.
 
-Rule 1: a server that you don't call `trusted` is believed nothing. Each of its tools is what the
-        protocol takes it for without annotations: it changes something, may destroy something, and
-        must not run twice. What you declare of a tool always wins.
+Rule 1: a server's claims are ignored unless you call it `trusted`. Without them, the protocol's
+        defaults apply: a tool changes something, may destroy something, and mustn't run twice. Your
+        own declaration about a tool always wins.
 Rule 2: a tool that changes something needs a thought. It also needs a person's yes, unless a
-        trusted server says that it is not destructive.
-Rule 3: a call without a result may have happened, whether the server died, said "error" or took too
-        long. If nothing was sent, the result says so.
+        trusted server says that it isn't destructive.
+Rule 3: a call without a result may have happened, whether the server died, returned an error or
+        took too long. If nothing was sent, the result says so.
 Rule 4: one task opens, keeps and closes a session, on the event loop of `waiting.py`. So sync and
-        async runs use it alike, and several at a time.
-Rule 5: the model reads the tools as they were when the server was opened. A later change is a
-        warning. A schema has the same keys in the same order each time: prompt caches need that.
+        async runs can share it, even at the same time.
+Rule 5: the model sees the tools as they were when the server was opened. A later change is a
+        warning. A schema's keys keep their order, for prompt caches.
 
-Limitations: tools only; no resources, prompts, sampling or elicitation. Images and sounds are named
-in a result, not shown. A description is a text for the model, and may tell it anything.
+Limitations: tools only. Results mention images and sounds but don't contain them. A tool's
+description can tell the model anything.
 """
 
 import asyncio
@@ -60,41 +60,41 @@ NO_HINTS = wire.ToolAnnotations()
 RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     wire.CallToolResult | wire.InputRequiredResult
 )
-MOST_PAGES = 100  # of a list of tools
-MOST_PARTS = 10_000  # of a schema, without references
-LONGEST_LINE = 500  # characters of an error
-CLOSING = 10.0  # seconds that a server has to close
+MOST_PAGES = 100  # in a list of tools
+MOST_PARTS = 10_000  # in a schema, with its references resolved
+LONGEST_LINE = 500  # characters in an error
+CLOSING = 10.0  # seconds for a server to close
 REFERENCE = re.compile(r'"\$(ref|dynamicRef|recursiveRef)": ')
-LEFT_OUT = ("title", "$schema", "definitions")  # of a schema: a model does not need these
+LEFT_OUT = ("title", "$schema", "definitions")  # in a schema; a model doesn't need these
 
-# The SDK logs what a server does wrong, with tracebacks. Whoever sets up logging sees that. Without
-# a handler, Python would print it. ("client" is a logger of the SDK, too.)
+# The SDK logs a server's mistakes with tracebacks. A program that configures logging gets them.
+# Without a handler, Python would print them. ("client" is also one of the SDK's loggers.)
 for logger in ("mcp", "client"):
     logging.getLogger(logger).addHandler(logging.NullHandler())
 
 
 class Misuse(ValueError):
-    """The arguments of a Server do not fit the server."""
+    """The arguments of a Server don't match the server."""
 
 
 class Server:
-    """An MCP server, open for as long as a `with` or an `async with` lasts. That gives its tools.
+    """An MCP server, open during a `with` or `async with` block, which yields its tools.
 
-    - `address`: a command line, the words of one, a URL, or what else `mcp.Client` takes: a
-      `StdioServerParameters`, a transport, or a server in this process
-    - `trusted`: believe what it says of its tools
-    - `only`: the names of the tools that you want; all tools if it is left out
-    - `prefix`: put before each name, so that two servers may have tools of the same name
-    - `declared`: what you know of a tool, by its name: `{"move": {"idempotent": True}}`
+    - `address`: a command line, a list of its words, a URL, or anything that `mcp.Client` accepts:
+      a `StdioServerParameters`, a transport, or a server in this process
+    - `trusted`: believe what it says about its tools
+    - `only`: the names of the tools to use; default: all
+    - `prefix`: added to each name, so that two servers can have tools with the same name
+    - `declared`: what you know about a tool, by its name: `{"move": {"idempotent": True}}`
     - `timeout`: for each call, in seconds; None for no limit
-    - `start_timeout`: until the tools are known, in seconds
-    - `env`: variables for a command. Of yours it sees only HOME, PATH and the like
+    - `start_timeout`: for starting and listing the tools, in seconds
+    - `env`: variables for a command. From this process it inherits only HOME, PATH and the like
     - `headers`: for a URL, such as `{"Authorization": "Bearer …"}`
-    - `shows_log`: a command writes to the stderr of this process, and not to the end of an error
-    - `on_change`: called when the server says that its tools have changed; then nothing warns
+    - `shows_log`: a command's stderr goes to this process's stderr, instead of into errors
+    - `on_change`: called when the server says that its tools have changed, instead of a warning
 
-    A tool that cannot be used is left out, with a warning. Raises ConnectionError if the server
-    does not start, and ValueError if a tool that you name is missing or cannot be used.
+    A tool that can't be used is left out, with a warning. Raises ConnectionError if the server
+    doesn't start, and ValueError if a tool that you name is missing or can't be used.
     """
 
     def __init__(
@@ -129,17 +129,17 @@ class Server:
         self._declared = _check_options(declared or {})
         self._timeout = timeout
         self._start_timeout = start_timeout
-        self.name = _find_shown_name(address, self._words)  # a key in the address is not shown
-        self.listed: list[wire.Tool] = []  # as the server lists them; those that are malformed not
-        self.tools: dict[str, Tool] = {}  # by the names that the server has for them
+        self.name = _find_shown_name(address, self._words)  # without any key in the address
+        self.listed: list[wire.Tool] = []  # as the server lists them, except malformed ones
+        self.tools: dict[str, Tool] = {}  # by the server's names
         self._shows_log = shows_log
         self._on_change = on_change
-        self._left_out: dict[str, str] = {}  # tools that cannot be used, and why
+        self._left_out: dict[str, str] = {}  # tools that can't be used, and why
         self._link = Link(ended="it is not open")
         self._is_open = False
 
     def __enter__(self) -> list[Tool]:
-        with suppress(RuntimeError):  # there is no event loop in this thread
+        with suppress(RuntimeError):  # no event loop in this thread
             if asyncio.get_running_loop() is background_loop():
                 raise TypeError(f"{self.name}: in an async tool, use `async with`")
         opened = self._open()
@@ -165,34 +165,34 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        # Shielded: it closes to the end, even if the task that waits here is cancelled.
+        # Shielded: closing finishes even if the waiting task is cancelled.
         await asyncio.shield(asyncio.wrap_future(self._held))
 
     async def call(
         self, name: str, arguments: Json, on_progress: OnProgress | None = None
     ) -> wire.CallToolResult:
-        """Call a tool by the server's name of it. The result may be an error of the tool.
+        """Call a tool by the server's name for it. The result may be a tool error.
 
         `on_progress(progress, total, message)` runs on the event loop of `waiting.py`. Raises
-        NothingDone if nothing was sent, and NoResult if there is no result: then the call may have
-        happened.
+        NothingDone if nothing was sent, and NoResult if there is no result, in which case the call
+        may have happened.
         """
         if self._link.ended:
             raise NothingDone("nothing was sent: the server is gone.")
-        if self._loop is not background_loop():  # a fork has its memory, but not its connection
+        if self._loop is not background_loop():  # a fork has the object, but not the connection
             raise NothingDone("nothing was sent: the server was opened in another process")
         work = self._ask(name, arguments, on_progress)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     @property
     def session(self) -> Client:
-        """The SDK's client of the open session, for what else the server offers. Use it on the
+        """The SDK's client of the open session, for the server's other features. Use it on the
         event loop of `waiting.py`.
         """
         return self._client
 
     async def list_again(self) -> None:
-        """Read `tools` and `listed` anew, after a change. (On the event loop of `waiting.py`.)"""
+        """Refresh `tools` and `listed` after a change. (On the event loop of `waiting.py`.)"""
         self._left_out = {}
         self.listed = await self._list_tools()
         self._make_tools()
@@ -212,7 +212,7 @@ class Server:
         return opened
 
     def _give_up(self) -> None:
-        """Stop opening it. (This runs on the loop.)"""
+        """Stop opening. (This runs on the loop.)"""
         self._stop.set()
         if self._scope is not None:
             self._scope.cancel()
@@ -227,7 +227,7 @@ class Server:
                 raise TimeoutError
         except BaseException as error:
             problem = _first(error)
-            if self._stop.is_set():  # whoever opened it waits no more
+            if self._stop.is_set():  # the opener has given up
                 opened.cancel()
             elif not opened.done():
                 opened.set_exception(self._not_started(problem))
@@ -283,12 +283,12 @@ class Server:
         return ConnectionError(self._line(f"MCP server {self.name}: {text}{log and f': {log}'}"))
 
     def _is_closed_by(self, problem: BaseException) -> bool:
-        """Is it an error of the SDK that says no more than that the connection is closed?"""
+        """Is it an SDK error that only says that the connection is closed?"""
         is_closed = isinstance(problem, MCPError) and problem.code == wire.CONNECTION_CLOSED
         return is_closed and self._link.ended != ""
 
     def _line(self, text: str) -> str:
-        """A text with something from the server in it, as one line without keys."""
+        """A text that quotes the server, as one line without keys."""
         return shorten(sanitize(self._secrets.sub("***", text)), LONGEST_LINE)
 
     @property
@@ -310,7 +310,9 @@ class Server:
         raise ValueError(f"its list of tools has no end: {MOST_PAGES} pages, and more")
 
     def _screen(self, item: Item) -> None:
-        """Take malformed tools out of a list. For one of them, the SDK would refuse the list."""
+        """Remove malformed tools from a list. The SDK would refuse the whole list for one of
+        them.
+        """
         result = getattr(getattr(item, "message", None), "result", None)
         tools = result.get("tools") if isinstance(result, dict) else None
         if not isinstance(result, dict) or not isinstance(tools, list):
@@ -338,13 +340,13 @@ class Server:
         tools: dict[str, Tool] = {}
         seen: set[str] = set()
         for listed in self.listed:
-            if listed.name not in wanted - seen:  # of two that share a name, the first counts
+            if listed.name not in wanted - seen:  # if two share a name, the first counts
                 continue
             seen.add(listed.name)
             try:
                 tool = self._make_tool(listed)
                 _check_name(tool.name, made)
-            except Exception as error:  # a schema may hold anything
+            except Exception as error:  # a schema may contain anything
                 self._left_out[listed.name] = _describe_error(error)
             else:
                 made[tool.name] = tool
@@ -386,10 +388,10 @@ class Server:
     async def _ask(
         self, name: str, arguments: Json, on_progress: OnProgress | None
     ) -> wire.CallToolResult:
-        """Send a call and wait for its result. (Not by `Client.call_tool`: that raises if a result
-        does not fit the output schema, but the call has been made, and its result is there.)
+        """Send a call and wait for its result. (Not with `Client.call_tool`, which raises if a
+        result doesn't match the output schema, although the call has been made.)
         """
-        attempt = Attempt(reached=not self._url)  # only the client for a URL knows it
+        attempt = Attempt(reached=not self._url)  # only the client for a URL knows this
         ATTEMPT.set(attempt)
         request = wire.CallToolRequest(
             params=wire.CallToolRequestParams(name=name, arguments=arguments)
@@ -414,7 +416,7 @@ class Server:
             self._changed.set()
 
     async def _watch(self) -> None:
-        """Warn when a tool has changed. What goes wrong here must not end the session."""
+        """Warn when a tool has changed. A failure here mustn't end the session."""
         reported: set[str] = set()
         with suppress(Exception):
             async with AsyncExitStack() as stack:
@@ -434,7 +436,7 @@ class Server:
                             self._report_change(tool.name, change)
 
     async def _subscribe(self, stack: AsyncExitStack) -> None:
-        """From 2026 on, a server reports changes only to a client that has subscribed."""
+        """Since 2026, a server reports changes only to clients that have subscribed."""
         capability = self._client.server_capabilities.tools
         if capability is not None and capability.list_changed:
             await stack.enter_async_context(self._client.listen(tools_list_changed=True))
@@ -445,7 +447,7 @@ class Server:
 
 
 def _words_of(address: Any) -> list[str]:
-    """The words of a command; empty if `address` is something else."""
+    """The words of a command; empty if `address` isn't a command."""
     if isinstance(address, StdioServerParameters):
         return [address.command, *address.args]
     if isinstance(address, list | tuple):
@@ -466,7 +468,7 @@ def _variables_of(address: Any) -> dict[str, str]:
 
 
 def _find_shown_name(address: Any, words: list[str]) -> str:
-    """What may be shown of an address: of a command the program, of a URL its host."""
+    """The part of an address that's safe to show: a command's program, a URL's host."""
     if words:
         return PurePath(words[0]).name
     if isinstance(address, str):
@@ -499,7 +501,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _describe_error(error: BaseException) -> str:
-    """What is wrong, on one line."""
+    """The problem, on one line."""
     error = _first(error)
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_input=False)[0]
@@ -511,28 +513,27 @@ def _describe_error(error: BaseException) -> str:
 
 
 def _schema_of(tool: wire.Tool) -> Json:
-    """The schema of a tool's arguments: without references, and always in the same order (rule 5).
-
-    Raises ValueError if it cannot be used.
+    """The schema of a tool's arguments, without references and in a fixed order (rule 5). Raises
+    ValueError if it can't be used.
     """
     left = MOST_PARTS
 
     def tidy(part: Json) -> Json:
         nonlocal left
         left -= 1
-        if left < 0:  # a few references to references may make a huge one
+        if left < 0:  # nested references can make it huge
             raise ValueError(f"its schema has more than {MOST_PARTS:,} parts")
         tidied = {key: value for key, value in part.items() if key not in LEFT_OUT}
         if "properties" in tidied:
             tidied["properties"] = _in_order(tidied["properties"], tidied.get("required", ()))
         return tidied
 
-    # Servers build schemas from maps, and some maps have no order.
+    # Servers build schemas from maps, which may be unordered.
     ordered = json.loads(canonical(tool.input_schema))
     try:
         schema = transform_schema(ordered, tidy, recursive={})
         Draft202012Validator.check_schema(schema)
-        if REFERENCE.search(canonical(schema)):  # the validator would look it up on the network
+        if REFERENCE.search(canonical(schema)):  # the validator would fetch it from the network
             raise LookupError
     except LookupError:
         raise ValueError("its schema refers to something that is not in it") from None
@@ -544,13 +545,13 @@ def _schema_of(tool: wire.Tool) -> Json:
 
 
 def _in_order(properties: Json, required: Iterable[str]) -> Json:
-    """The required ones first, as the server lists them: a model writes arguments in this order."""
+    """Required ones first, in the server's order: a model writes arguments in this order."""
     names = [name for name in required if name in properties]
     return {name: properties[name] for name in (*names, *properties)}
 
 
 def _change_of(before: wire.Tool, now: wire.Tool | None) -> str:
-    """What has changed of a tool; empty if nothing has."""
+    """What has changed in a tool; empty if nothing has."""
     if now is None:
         return "it is gone"
     fields = ("description", "input_schema", "annotations", "title")
@@ -559,7 +560,7 @@ def _change_of(before: wire.Tool, now: wire.Tool | None) -> str:
 
 
 def text_of(result: wire.CallToolResult) -> str:
-    """All of a result as text. Most servers give structured content as text, too."""
+    """A whole result as text. Most servers repeat structured content as text."""
     texts = [_part_text(part) for part in result.content]
     if not texts and result.structured_content is not None:
         texts = [json_text(result.structured_content)]

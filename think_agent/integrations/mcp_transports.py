@@ -1,15 +1,15 @@
 """Two ways to an MCP server, for the SDK's client: the pipes of a command, and HTTP.
 
-Rule 1: what a server sends is bounded. A message has at most LARGEST_MESSAGE bytes. A command that
-        writes a longer line, or many lines that are no messages, is killed.
-Rule 2: `Link.ended` says why no more messages can come. So a caller knows before it sends something
-        that it would not arrive.
-Rule 3: a broken HTTP connection fails the request that was on it, and no other. `Attempt` knows
-        whether a request reached the server at all.
-Rule 4: a command and all that it starts are one group of processes. At the end its input is closed.
-        If it still runs after two seconds it is terminated, and after two more it is killed.
+Rule 1: a message has at most LARGEST_MESSAGE bytes. A command that writes a longer line, or many
+        lines that aren't messages, is killed.
+Rule 2: `Link.ended` says why no more messages can arrive. So a caller knows before sending that a
+        message would be lost.
+Rule 3: a broken HTTP connection fails only the request that used it. `Attempt` knows whether a
+        request reached the server at all.
+Rule 4: a command and its child processes form one process group. At the end its input is closed. If
+        it's still running after two seconds it's terminated, and after two more it's killed.
 
-Limitations: on Windows only the command itself is ended, not what it has started.
+Limitations: on Windows only the command itself is ended, not its child processes.
 Source: the SDK's transports (mcp 2.3.0). They read a line of any length, and a broken connection
 ends their session.
 """
@@ -40,23 +40,23 @@ from ..text import shorten
 
 LARGEST_MESSAGE = 10 * 2**20  # bytes
 TOO_LARGE = f"it sent a message of more than {LARGEST_MESSAGE >> 20} MB"
-MOST_UNREADABLE = 1000  # lines in a row; many servers print a few, such as a greeting
-KEPT_LOG = 500  # bytes of what a command wrote to stderr
+MOST_UNREADABLE = 1000  # lines in a row; many servers print a few, such as a banner
+KEPT_LOG = 500  # bytes of a command's stderr
 PATIENCE = 2.0  # seconds for each step of ending a command (rule 4)
-CONNECT_TIMEOUT = 30.0  # seconds; how long a call may take is up to its tool
+CONNECT_TIMEOUT = 30.0  # seconds; a call's own timeout is set by its tool
 
 Item = SessionMessage | Exception
-# What the SDK reads from, and what it writes to.
+# The streams that the SDK reads from and writes to.
 Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
 
 
 @dataclass
 class Link:
-    """What is known about the way to a server.
+    """The state of the connection to a server.
 
-    - `ended`: why no more messages can come; empty while they can
-    - `log`: the end of what a command wrote to stderr
-    - `shows_log`: it writes that to the stderr of this process, and `log` stays empty
+    - `ended`: why no more messages can arrive; empty while they can
+    - `log`: the end of a command's stderr
+    - `shows_log`: its stderr goes to this process's stderr, and `log` stays empty
     """
 
     ended: str = ""
@@ -64,13 +64,13 @@ class Link:
     shows_log: bool = False
 
     def end(self, reason: str) -> None:
-        """No more messages can come. The first reason counts; others only follow from it."""
+        """No more messages can arrive. The first reason counts, since later ones follow from it."""
         if not self.ended:
             self.ended = reason
 
     @property
     def log_text(self) -> str:
-        """The end of its log, on one line."""
+        """The end of the log, on one line."""
         return shorten(self.log.decode(errors="replace"), KEPT_LOG)
 
 
@@ -78,7 +78,7 @@ class Link:
 async def screen_messages(
     transport: AbstractAsyncContextManager[Any], screen: Callable[[Item], None], link: Link
 ) -> AsyncGenerator[Streams]:
-    """A transport, each message of which goes through `screen` first. That may change it."""
+    """A transport whose messages first pass through `screen`, which may change them."""
     to_session, from_server = anyio.create_memory_object_stream[Item](0)
 
     async def pass_on(messages: MemoryObjectReceiveStream[Item]) -> None:
@@ -87,7 +87,7 @@ async def screen_messages(
                 async for message in messages:
                     screen(message)
                     await to_session.send(message)
-                if to_session.statistics().open_receive_streams:  # else it was closed by us
+                if to_session.statistics().open_receive_streams:  # otherwise we closed it
                     link.end("the connection was closed")
 
     async with transport as (messages, to_server), anyio.create_task_group() as tasks:
@@ -112,7 +112,7 @@ class _Protocol(SubprocessStreamProtocol):
 
 
 class _Process(Process):
-    """A process that says when it has exited. (`Process.wait` waits for its pipes, too.)"""
+    """A process that reports its exit. (`Process.wait` also waits for its pipes.)"""
 
     def __init__(self, pipes: asyncio.SubprocessTransport, protocol: _Protocol) -> None:
         super().__init__(pipes, protocol, asyncio.get_running_loop())
@@ -125,11 +125,11 @@ async def run_command(
 ) -> AsyncGenerator[Streams]:
     """Run a command that reads messages from its input and writes messages to its output.
 
-    Of the variables of this process it gets only HOME, PATH and the like, and those in `env`.
-    Raises OSError if it cannot be run.
+    It gets the variables in `env`, and from this process only HOME, PATH and the like. Raises
+    OSError if it can't be run.
     """
     environment = {**get_default_environment(), **env}
-    # Windows runs a script only under its full name: npx is `npx.cmd`.
+    # Windows needs a script's full name: npx is `npx.cmd`.
     program = shutil.which(words[0], path=environment.get("PATH")) or words[0]
     pipes, protocol = await asyncio.get_running_loop().subprocess_exec(
         _Protocol,
@@ -140,7 +140,7 @@ async def run_command(
         stderr=None if link.shows_log else PIPE,
         env=environment,
         cwd=cwd,
-        start_new_session=True,  # its own group (rule 4); Ctrl-C in a terminal does not reach it
+        start_new_session=True,  # its own group (rule 4), which a terminal's Ctrl-C doesn't reach
     )
     process = _Process(pipes, protocol)
     log_is_read = anyio.Event()
@@ -154,12 +154,12 @@ async def run_command(
             yield from_server, to_server
         finally:
             with anyio.CancelScope(shield=True):
-                from_server.close()  # so the reader reads to the end: a full pipe blocks a command
+                from_server.close()  # so the reader drains the pipe: a full pipe blocks a command
                 await _stop_process(process)
                 with anyio.move_on_after(PATIENCE / 4):
                     await log_is_read.wait()
             tasks.cancel_scope.cancel()
-            pipes.close()  # another process may hold them open, and then they would never end
+            pipes.close()  # another process may hold them open forever
 
 
 async def _read_messages(
@@ -171,7 +171,7 @@ async def _read_messages(
         while True:
             try:
                 line = await process.stdout.readuntil(b"\n")
-            except asyncio.IncompleteReadError:  # there is no more
+            except asyncio.IncompleteReadError:  # end of the stream
                 await _note_exit(process, link)
                 return
             except asyncio.LimitOverrunError:
@@ -183,7 +183,7 @@ async def _read_messages(
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 unreadable += 1
-                link.log = link.log or line[:KEPT_LOG]  # it may say what the command is
+                link.log = link.log or line[:KEPT_LOG]  # it may show what the command is
                 if unreadable == MOST_UNREADABLE:
                     _abandon(process, link, "it does not speak MCP")
                     return
@@ -215,7 +215,7 @@ async def _write_messages(
 
 
 async def _note_exit(process: _Process, link: Link) -> None:
-    """A command's output has ended. Note why, if that is known soon."""
+    """A command's output has ended. Record why, if that's known soon."""
     if link.ended:
         return
     link.end("it closed its output")
@@ -226,13 +226,13 @@ async def _note_exit(process: _Process, link: Link) -> None:
 
 
 def _abandon(process: _Process, link: Link, reason: str) -> None:
-    """Give a command up. Without it, its pipes end, and with them the session."""
+    """Give up on a command. Its pipes then close, and with them the session."""
     link.end(reason)
     _kill(process)
 
 
 async def _stop_process(process: _Process) -> None:
-    """End a command, and what it started (rule 4)."""
+    """End a command and its child processes (rule 4)."""
     assert process.stdin
     process.stdin.close()
     if not await _has_exited(process):
@@ -270,21 +270,21 @@ def _kill(process: _Process) -> None:
 
 @dataclass
 class Attempt:
-    """A call on its way. `reached`: has a request of it reached the server, or may it have?"""
+    """A call in flight. `reached`: may one of its requests have reached the server?"""
 
     reached: bool
 
 
-# The call of this context. The SDK sends a message in the context of the task that wrote it.
+# This context's call. The SDK sends a message in the context of the task that wrote it.
 ATTEMPT: ContextVar[Attempt | None] = ContextVar("ATTEMPT", default=None)
 
 
 @asynccontextmanager
 async def connect_http(url: str, headers: Mapping[str, str]) -> AsyncGenerator[Any]:
-    """The SDK's transport for HTTP, over a client that keeps rules 1 and 3."""
+    """The SDK's HTTP transport, with a client that follows rules 1 and 3."""
     known = make_client_arguments(httpx2, url)
     client = _Client(
-        # A short message may unpack to a huge one, so nothing is packed.
+        # No compression: a short message could unpack to a huge one.
         headers={**headers, "accept-encoding": "identity"},
         timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None),
         verify=known["verify"],
@@ -300,7 +300,7 @@ async def connect_http(url: str, headers: Mapping[str, str]) -> AsyncGenerator[A
 
 
 class _Client(httpx2.AsyncClient):
-    """Answers a request that fails with an error, where the SDK would end the session."""
+    """Answers a failed request with an error; the SDK would end the session."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         attempt = ATTEMPT.get() or Attempt(reached=False)
@@ -314,7 +314,7 @@ class _Client(httpx2.AsyncClient):
         attempt.reached = True
         response.headers.pop("content-encoding", None)
         if response.headers.get("content-type", "").startswith("text/event-stream"):
-            return response  # the SDK bounds each event of it
+            return response  # the SDK limits each of its events
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Bounded(response.stream)
         if response.status_code < 400 or response.status_code == 404:  # 404 has a meaning in MCP
@@ -323,7 +323,7 @@ class _Client(httpx2.AsyncClient):
 
 
 async def _explain_response(response: httpx2.Response) -> httpx2.Response:
-    """A response with an error of JSON-RPC. (Of any other, the SDK does not say which it was.)"""
+    """A response with a JSON-RPC error. (The SDK hides the status of any other.)"""
     with suppress(ValueError, httpx2.StreamError):
         body = json.loads(await response.aread())
         if isinstance(body, dict) and "jsonrpc" in body:
@@ -341,7 +341,7 @@ def _failure(request: httpx2.Request, text: str, status: int = 502) -> httpx2.Re
 
 @dataclass
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of a response, up to LARGEST_MESSAGE bytes. The SDK expects a StreamError."""
+    """A response's body, up to LARGEST_MESSAGE bytes. The SDK expects a StreamError."""
 
     body: httpx2.AsyncByteStream
 

@@ -1,18 +1,17 @@
-"""A run as OpenTelemetry spans, under the semantic conventions for generative AI.
+"""A run as OpenTelemetry spans, following the semantic conventions for generative AI.
 
     with Spans() as spans:
         agent.run("I want a refund on order ORD-001", on_event=spans)
 
-Rule 1: it only listens: a run with it is the same run.
-Rule 2: a span has names, times and numbers, and no content: no request, thought, argument, result
-        or answer. The content of a run is in its transcript.
-Rule 3: every span that begins is ended. If a run raises, or a check is not met, it ends as failed.
-Rule 4: names under `gen_ai.` are the conventions' names; the kit's names are under `think_agent.`.
-Rule 5: the span of a run has the agent's name, if it has one: `Agent(name="refund desk")`.
+Rule 1: it only listens; it doesn't affect the run.
+Rule 2: a span has names, times and numbers, but no content: no request, thought, argument, result
+        or answer. The content is in the transcript.
+Rule 3: every span is ended. If a run raises or a check isn't met, its span ends as failed.
+Rule 4: names under `gen_ai.` are the conventions'; the kit's own are under `think_agent.`.
+Rule 5: a run's span has the agent's name, if there is one: `Agent(name="refund desk")`.
 
-Limitations: a listener gets events after they happened, so a chat span cannot be the parent of an
-HTTP client's span. The agent's name is known from the first model call on. So a run without one,
-such as a resumed run that a person ends, has no name.
+Limitations: a listener gets events after they happen, so a chat span can't be the parent of an HTTP
+client's span. The agent's name is known only after the first model call.
 Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
 """
 
@@ -47,20 +46,20 @@ FINISHED = {  # stop reasons as the conventions' FinishReason; any other is an "
 
 
 class Spans(AbstractContextManager["Spans", None]):
-    """Emits spans for the events of runs; pass it as `on_event`, in a `with` block.
+    """Emits spans for a run's events. Pass it as `on_event`, in a `with` block.
 
     The default `tracer` is the global provider's.
     """
 
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or trace.get_tracer("think_agent", __version__)
-        self._agent: Span = INVALID_SPAN  # as long as there is no run
-        self._since = time.time_ns()  # the time of the last message: the next span begins then
+        self._agent: Span = INVALID_SPAN  # while there is no run
+        self._since = time.time_ns()  # the time of the last message, when the next span begins
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         attributes = {}
-        if error is not None:  # without an error, a stream was left early
-            attributes["error.type"] = type(error).__name__  # rule 2: its text may be content
+        if error is not None:  # without one, a stream was left early
+            attributes["error.type"] = type(error).__name__  # rule 2: its text may contain content
         _end(self._agent, attributes)
         self._agent = INVALID_SPAN
 
@@ -89,7 +88,7 @@ class Spans(AbstractContextManager["Spans", None]):
                 self._agent = INVALID_SPAN
 
     def _record(self, name: str, attributes: Json, kind: SpanKind = SpanKind.INTERNAL) -> None:
-        """The span of the message that has just arrived. It begins at the message before it."""
+        """Add the span of the message that just arrived. It began with the previous message."""
         parent = trace.set_span_in_context(self._agent)
         span = self._tracer.start_span(name, parent, kind, attributes, start_time=self._since)
         self._since = time.time_ns()

@@ -1,10 +1,9 @@
-"""Policies change what the loop plans. Each is a function `(step, turn) -> step`; none is in the
-loop.
+"""Policies change the steps that the loop plans. Each is a function `(step, turn) -> step`.
 
-Rule 1: a policy reads facts from the turn and keeps nothing. So a resumed run decides as it would
+Rule 1: a policy reads facts from the turn and keeps no state. So a resumed run decides as it would
         have without the pause.
-Rule 2: a policy changes only the steps that it is about, and returns the others as they are.
-Rule 3: a policy with settings is made by a function: `patience(3)` gives a policy.
+Rule 2: a policy changes only the steps it's about, and returns all others unchanged.
+Rule 3: a function creates a policy that has settings: `patience(3)` returns one.
 
 `Agent.policies` shows the order in which an agent applies them, and why.
 """

@@ -1,17 +1,16 @@
-"""An answer with a type: `Agent(..., answer=Refund)`, or any type that pydantic can validate.
+"""A typed answer: `Agent(..., answer=Refund)`, or any type that pydantic can validate.
 
-Rule 1: the closing reply asks for structured output in the provider's own way. A type that is not
-        an object, or that contains itself, is asked for as `{"answer": …}`; it is read with or
-        without that.
-Rule 2: the answer must be the whole text: a JSON object inside other text may be a quotation.
-Rule 3: if it does not fit, the model is told once what was wrong; then it is "invalid_answer".
-        After silence the answer was in plain words, so it is first asked for in the right form.
-Rule 4: the closing reply at a limit, a refusal and a reply that broke off are left as they are.
-Rule 5: with a `Source` in the type, results have numbers, which the model sees before them. A
-        source is right if it is the number of a result that succeeded, in whatever turn.
-Rule 6: without a type, a reply in a dialect may give the answer together with the signal.
+Rule 1: the closing reply uses the provider's structured output. If the type isn't an object or
+        contains itself, the model is asked for `{"answer": …}`; the bare value is accepted as well.
+Rule 2: the answer must be the whole text, since a JSON object inside other text may be a quotation.
+Rule 3: if it's invalid, the model may correct it once; after that the exit is "invalid_answer".
+        After silence, the answer is plain text, so the model is first asked for the right form.
+Rule 4: the closing reply at a limit, a refusal and a truncated reply are left alone.
+Rule 5: if the type has a `Source` field, results are numbered, and the model sees the numbers. A
+        source must be the number of a successful result, from any turn.
+Rule 6: without a type, a reply in a dialect may contain the answer together with the signal.
 
-Limitations: a right number under a wrong claim is not seen.
+Limitations: it can't detect a valid number next to a wrong claim.
 """
 
 import inspect
@@ -33,8 +32,8 @@ from ..tools import ModelMistake
 from ..turn import Turn
 
 ASK = "Now give that answer as one JSON object in the form that is asked, and nothing else."
-ANSWERED = ("signal", "silence", "unmet")  # with these exits, the model meant to give an answer
-WRAPPED = "answer"  # the key for an answer that is not an object
+ANSWERED = ("signal", "silence", "unmet")  # exits at which the model meant to answer
+WRAPPED = "answer"  # the key for an answer that isn't an object
 SOURCE = "source"  # the format of a Source in a schema
 NUMBERED = (
     "Each result begins with its number, such as [3]. In the answer, a source is the number of a "
@@ -43,8 +42,8 @@ NUMBERED = (
 
 
 class _Number:
-    """How pydantic validates and describes a source. (`Field` would do it, too, but then importing
-    the package would load most of pydantic.)
+    """How pydantic validates and describes a source. (`Field` could do it, but then importing the
+    package would load most of pydantic.)
     """
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: Any) -> Any:
@@ -56,7 +55,7 @@ class _Number:
 
 
 def _source(text: str, info: "pydantic.ValidationInfo") -> str:
-    """A source as its number alone. Outside of a run, any text is taken."""
+    """A source, reduced to its number. Outside a run, any text is accepted."""
     number = text.strip("[] ")
     if info.context is not None and not info.context.get(number):
         raise ValueError("this is not the number of a result that succeeded")
@@ -64,12 +63,12 @@ def _source(text: str, info: "pydantic.ValidationInfo") -> str:
 
 
 Source = Annotated[str, _Number()]
-"""A type for fields of an answer: the number of a result on which a claim stands (rule 5)."""
+"""A type for answer fields: the number of the result that supports a claim (rule 5)."""
 
 
 @dataclass
 class Sources:
-    """The numbers of results in a conversation, and which of these succeeded."""
+    """The numbers of a conversation's results, and which of these succeeded."""
 
     numbers: dict[str, bool] = field(default_factory=dict)
 
@@ -82,10 +81,10 @@ class Sources:
 
 
 class TypedAnswer:
-    """The type of the answer. `ask_for_answer` is the policy, `read` makes the object.
+    """The type of the answer. `ask_for_answer` is the policy; `read` creates the object.
 
-    `schema` is the JSON schema, with only the keywords that every provider accepts. Raises
-    TypeError if pydantic cannot validate the type.
+    `schema` is the JSON schema, reduced to keywords that every provider accepts. Raises TypeError
+    if pydantic can't validate the type.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -106,9 +105,9 @@ class TypedAnswer:
             raise TypeError(f"answer={kind!r}: pydantic cannot validate it ({why})") from None
 
     def read(self, text: str, sources: Mapping[str, bool] | None = None) -> Any:
-        """The object in an answer, validated like the arguments of a tool. `sources`: the numbers
-        of results, and which succeeded; None if any is right. Raises ModelMistake, which tells the
-        model what is wrong.
+        """The object in an answer, validated like a tool's arguments. `sources`: the numbers of
+        results, and which succeeded; None accepts any. Raises ModelMistake, which explains the
+        problem to the model.
         """
         try:
             value = pydantic_core.from_json(remove_fence(text), allow_inf_nan=False)
@@ -138,7 +137,7 @@ class TypedAnswer:
             raise ModelMistake(shorten(show_error(error))) from error
 
     def ask_for_answer(self, step: Step, turn: Turn) -> Step:
-        """The policy: a turn ends only with an answer that fits."""
+        """The policy: a turn ends only with a valid answer."""
         if not isinstance(step, Done) or step.exit not in ("signal", "silence"):
             return step
         try:
@@ -148,7 +147,7 @@ class TypedAnswer:
             question = f"Your answer does not fit: {problem}. Correct that. {ASK}"
 
         times_corrected = turn.asked["answer"]
-        if step.exit == "silence":  # the first question is only for the form
+        if step.exit == "silence":  # the first question only asks for the form
             times_corrected -= 1
         if times_corrected > 0:
             return Done("invalid_answer", step.answer)
@@ -157,24 +156,24 @@ class TypedAnswer:
         return CallModel("none", say=User(question, kind="answer"))
 
     def ask_for_form(self, step: Step, turn: Turn) -> Step:
-        """The policy: a closing reply is asked for in the form of the answer (rule 1)."""
-        if turn.signal == "cannot":  # a form would make it invent an answer
+        """The policy: a closing reply must have the form of the answer (rule 1)."""
+        if turn.signal == "cannot":  # with a form, it would invent an answer
             return step
         if isinstance(step, CallModel) and step.tool_choice == "none":
             return replace(step, bounds=replace(step.bounds, output_schema=self.schema))
         return step
 
     def data_of(self, outcome: Outcome, turn: Turn) -> Any:
-        """The object in the answer of a run; None if it gave no answer that fits."""
+        """The object in a run's answer; None if there is no valid answer."""
         if outcome.exit not in ANSWERED:
             return None
         try:
             return self.read(outcome.answer, turn.history.read(Sources).numbers)
-        except ModelMistake:  # the turn ended unmet, or was resumed with another type
+        except ModelMistake:  # it ended "unmet", or was resumed with another type
             return None
 
     def add_number(self, message: Message, turn: Turn) -> Message:
-        """A message as it is recorded: the result of a tool gets its number (rule 5)."""
+        """The message to record: a tool's result gets its number (rule 5)."""
         if not self.has_sources or not isinstance(message, ToolResult):
             return message
         if message.name == THINK_NAME:
@@ -183,7 +182,7 @@ class TypedAnswer:
 
 
 def with_numbers(shown: tuple[Spoken, ...], turn: Turn) -> tuple[Spoken, ...]:
-    """Messages as a request shows them: before a result stands its number, if it has one."""
+    """Messages for a request. A result with a number begins with it."""
     if not turn.history.read(Sources).numbers:
         return shown
     return tuple(_with_number(message) for message in shown)
@@ -196,7 +195,7 @@ def _with_number(message: Spoken) -> Spoken:
 
 
 def keep_answer(step: Step, turn: Turn) -> Step:
-    """The policy: a reply in a dialect that says it is done has given its answer (rule 6)."""
+    """The policy: a reply in a dialect may signal the end and answer at once (rule 6)."""
     reply = turn.reply
     if reply is None or not reply.dialect or not turn.says_done:
         return step

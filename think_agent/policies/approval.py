@@ -1,9 +1,9 @@
-"""Approval: a person decides about the calls of tools with `needs_approval`.
+"""Approval: a person decides about calls of tools with `needs_approval`.
 
-Rule 1: The person, and the function in `needs_approval`, see the arguments as the tool will get
-        them. A call with invalid arguments is refused before that.
-Rule 2: If that function raises, or returns neither True nor False, the person is asked, and the
-        question says so.
+Rule 1: The person, and a function in `needs_approval`, see the arguments as the tool will get them.
+        A call with invalid arguments has already been refused.
+Rule 2: If the function in `needs_approval` raises, or returns neither True nor False, the person is
+        asked, and the question says so.
 """
 
 from collections.abc import Mapping

@@ -3,15 +3,15 @@
 `approval.py`, `doubt.py` and `text.py` decide whether to ask. How to ask is here.
 
 Rule 1: A question is a step (AskHuman), and the verdict is a message in the transcript. So a run
-        can pause for days and then go on.
-Rule 2: While a question waits, it is the next step, whatever today's code would do. Only a verdict,
-        or a person's next message, ends it.
-Rule 3: A yes is for the arguments that were shown, or for those the person put in. The person is
-        asked only once, whatever a validator or a default does later.
-Rule 4: If an edit doesn't fit the tool, the person is asked again, about the call as it was.
-Rule 5: A no is final: no policy runs the call. The model reads the person's reason. "quit" ends the
-        turn.
-Rule 6: What a person says with a yes to going on is passed on to the model.
+        can pause for days and then resume.
+Rule 2: While a question is open, it's the next step, even if the code has changed. Only a verdict
+        or a person's next message closes it.
+Rule 3: A yes applies to the arguments that were shown, or to the person's own. The person is asked
+        only once, whatever a validator or a default does later.
+Rule 4: If the person's arguments are invalid, they're asked again about the original call.
+Rule 5: A no is final: no policy can run the call. The model reads the person's reason. "quit" ends
+        the turn.
+Rule 6: If a person lets the run continue and gives a reason, the model reads it.
 """
 
 from collections.abc import Mapping
@@ -28,21 +28,21 @@ from .validation import with_call
 
 TRIED_BEFORE = "It was tried before and may have happened."
 EDITED = "A person changed this call to"
-MOST_EDITS = 3  # of one call; if the edits never fit, it is then refused
+MOST_EDITS = 3  # of one call; after that many invalid edits it's refused
 
 
 @dataclass
 class Decisions:
     """What a person decided in a turn."""
 
-    edits: int = 0  # how often a person put other arguments into the next call
-    stop: Verdict | None = None  # the verdict with which a person ended the turn
-    guidance: str = ""  # what a person said with a yes to going on, until the model is told
+    edits: int = 0  # how often a person changed the next call's arguments
+    stop: Verdict | None = None  # the verdict that ended the turn
+    guidance: str = ""  # a person's words for the model, until it has read them
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message of the turn. `about`: the call it belongs to."""
         match message:
-            case Verdict(call_id=""):  # it says whether to go on
+            case Verdict(call_id=""):  # whether to continue
                 self._decide(message, ends_turn=message.decision != "yes")
                 self.guidance = message.reason
             case Verdict():
@@ -63,7 +63,7 @@ class Decisions:
 
 def make_question(step: CallTool, turn: Turn, remark: str = "") -> AskHuman:
     """The question about a call, with the thought that justifies it. Its text is recorded, so it
-    shows the arguments as they were written: `received` may hold secrets.
+    shows the arguments as written: `received` may contain secrets.
     """
     as_new = step.tried.as_new
     if as_new:
@@ -80,8 +80,8 @@ def _find_thought(turn: Turn) -> str:
 
 
 def as_decided(tools: Mapping[str, Tool]) -> Policy:
-    """The policy: from here on a call has the arguments with which it will run. If a person was
-    asked, these are the arguments that the person said yes to.
+    """The policy: give a call the arguments it will run with. If a person has said yes, these are
+    the arguments they said yes to.
     """
 
     def take_what_was_decided(step: Step, turn: Turn) -> Step:
@@ -101,7 +101,7 @@ def as_decided(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_again(step: CallTool, turn: Turn, refusal: Refuse) -> Step:
-    """If the arguments of a verdict don't fit: ask again, if the person edited them."""
+    """A verdict's arguments are invalid. If a person edited them, ask again."""
     edits = turn.read(Decisions).edits
     if not edits:
         return refusal
@@ -112,7 +112,7 @@ def _ask_again(step: CallTool, turn: Turn, refusal: Refuse) -> Step:
 
 
 def refuse_denied(step: Step, turn: Turn) -> Step:
-    """The policy: a call that a person said no to does not run, and is not asked about (rule 5)."""
+    """The policy: after a no, the call doesn't run, and there's no other question (rule 5)."""
     verdict = turn.verdict
     if verdict is None or verdict.decision == "yes":
         return step
@@ -125,17 +125,17 @@ def refuse_denied(step: Step, turn: Turn) -> Step:
 
 
 def pass_on_guidance(step: Step, turn: Turn) -> Step:
-    """The policy: the model reads what a person said with a yes to going on (rule 6)."""
+    """The policy: a person's reason for continuing is passed on to the model (rule 6)."""
     guidance = turn.read(Decisions).guidance
     if not guidance or not isinstance(step, CallModel):
         return step
-    if step.say:  # a question of the kit is asked, too
+    if step.say:  # the kit also has a question
         return replace(step, say=replace(step.say, text=f"{step.say.text}\n{guidance}"))
     return replace(step, say=User(guidance, kind="guidance"))
 
 
 def hold_question(tools: Mapping[str, Tool]) -> Policy:
-    """The policy: while a question waits, the step is that question (rule 2)."""
+    """The policy: while a question is open, it's the next step (rule 2)."""
 
     def hold(step: Step, turn: Turn) -> Step:
         if turn.paused is None:
@@ -149,7 +149,7 @@ def hold_question(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_as_of_today(step: Step, turn: Turn, paused: Paused) -> AskHuman | None:
-    """The question about the call as it would run today; None if it would not run today."""
+    """The question about the call as the current code would run it; None if it wouldn't."""
     if isinstance(step, AskHuman) and step.call_id == paused.call_id:
         question = step
     elif is_action(step) and step.call.id == paused.call_id:
@@ -166,7 +166,7 @@ def _ask_as_of_today(step: Step, turn: Turn, paused: Paused) -> AskHuman | None:
 
 
 def _ask_as_recorded(step: Step, turn: Turn, paused: Paused, tools: Mapping[str, Tool]) -> AskHuman:
-    """The question as the record has it, if today's code would not run the call, or not ask."""
+    """The question as recorded, for when the current code wouldn't run the call or wouldn't ask."""
     if not paused.call_id or not turn.pending:
         return AskHuman(paused.question)
     call = as_run(turn.pending[0], paused.arguments)
@@ -180,7 +180,7 @@ def _ask_as_recorded(step: Step, turn: Turn, paused: Paused, tools: Mapping[str,
 
 
 def end_if_declined(step: Step, turn: Turn) -> Step:
-    """The policy: if a person quits, or does not want to go on, the run ends."""
+    """The policy: the run ends if a person quits or doesn't let it continue."""
     stop = turn.read(Decisions).stop
     if stop is None:
         return step
@@ -189,7 +189,7 @@ def end_if_declined(step: Step, turn: Turn) -> Step:
 
 
 def pause_for_a_person(step: Step, turn: Turn) -> Step:
-    """The policy: if there is no one to ask, the run pauses with the question."""
+    """The policy: if no person can be asked during the run, it pauses with the question."""
     if isinstance(step, AskHuman):
         return Done("needs_human", step.question, step)
     return step

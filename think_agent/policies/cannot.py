@@ -1,12 +1,12 @@
-"""An honest "cannot": a model may say that it cannot do what it was asked for.
+"""An honest "cannot": a model may say that it can't do what was asked.
 
     Agent(model, tools, think=THINK_CANNOT)
 
 Rule 1: the think tool has a third value, `should_continue: "cannot"`. As after "false", the closing
-        reply follows; the exit is then `cannot`.
-Rule 2: the checks of `done_when` don't run then, and no typed answer is asked for: the model has
-        not claimed that anything is done.
-Rule 3: `missing` says what it would need. It is no part of the thought.
+        reply follows. The exit is `cannot`.
+Rule 2: `done_when` checks and the typed answer are then skipped, because the model hasn't claimed
+        that anything is done.
+Rule 3: `missing` says what it would need. It isn't part of the thought.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ THINK_CANNOT = replace(
         },
     },
 )
-"""The think tool with a third exit signal: the model cannot do what was asked for."""
+"""The think tool with a third exit signal: the model can't do what was asked."""
 
 
 def offers_cannot(tool: Tool | None) -> bool:
@@ -49,7 +49,7 @@ def offers_cannot(tool: Tool | None) -> bool:
 
 
 def leave_with_cannot(step: Step, turn: Turn) -> Step:
-    """The policy: after "cannot" the closing reply is asked for, and the exit says so (rule 1)."""
+    """The policy: after "cannot", ask for the closing reply and use that exit (rule 1)."""
     if turn.signal != "cannot":
         return step
     if is_free(step) and step.say is None and turn.is_answered:

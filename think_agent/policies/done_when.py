@@ -1,18 +1,18 @@
-"""Done when: checks that run when the model says that it is done.
+"""Done when: checks that run when the model says it's done.
 
-They are given as `Agent(..., done_when=[check])`. A check is a function `(turn) -> str | None`,
-sync or async. It tells the model what is missing; None means that nothing is. It may look at the
-world (a database, a file, an exit code), but changes nothing.
+Pass them as `Agent(..., done_when=[check])`. A check is a function `(turn) -> str | None`, sync or
+async. It returns what is missing, as text for the model, or None. It may look at the world (a
+database, a file, an exit code), but shouldn't change it.
 
-Rule 1: when the model says that it is done, by signal or by silence, the checks run (the step
-        `Check`). Each adds a `Checked` message. A check that raises or takes too long has found
-        nothing, and its error leaves the run: the model cannot help it. Only at a limit, where the
-        turn has to end, it counts as missing.
-Rule 2: if nothing is missing, the run goes on as usual, with no other message or model call.
-Rule 3: if something is missing, the model is told what: it must do it, or say why it cannot be
-        done. It is told at most twice a turn. If it did nothing after that, it has said why, and is
-        not told again. Then the turn ends as `"unmet"`.
-Rule 4: a check does not run again before another action has run.
+Rule 1: when the model says it's done, by signal or by silence, the checks run (the step `Check`).
+        Each adds a `Checked` message. If a check raises or takes too long, the run raises that
+        error, because the model can't fix it. Only at a limit, where the turn has to end, does it
+        count as missing.
+Rule 2: if nothing is missing, the run continues without another message or model call.
+Rule 3: if something is missing, the model is asked to do it or to say why it can't, at most twice a
+        turn. If it answers without doing anything, it isn't asked again. The turn then ends as
+        `"unmet"`.
+Rule 4: a check runs again only after another action has run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -28,12 +28,12 @@ from ..waiting import Settled, TookTooLong
 
 CheckFunction = Callable[[Turn], str | Awaitable[str | None] | None]
 
-MOST_QUESTIONS = 2  # in a turn; with many tries a check might pass by luck
+MOST_QUESTIONS = 2  # per turn; with many tries, a check might pass by luck
 
 
 @dataclass
 class Checks:
-    """The results of the checks of a turn. After another action, all of them are due again."""
+    """The results of a turn's checks. Another action makes all checks due again."""
 
     results: list[Checked] = field(default_factory=list)
     latest: dict[str, Checked] = field(default_factory=dict)  # since the last action, by name
@@ -41,7 +41,7 @@ class Checks:
 
     @property
     def missing(self) -> list[Checked]:
-        """What the latest checks found missing."""
+        """The latest checks that found something missing."""
         return [check for check in self.latest.values() if check.missing is not None]
 
     def add(self, message: Message, about: OpenCall | None) -> None:
@@ -58,7 +58,7 @@ class Checks:
 
 
 def done_when(names: Sequence[str]) -> Policy:
-    """The policy: before a turn ends by signal or silence, the checks with these names run."""
+    """The policy: run the checks with these names before a turn ends by signal or silence."""
 
     def check_what_is_said(step: Step, turn: Turn) -> Step:
         if not _says_done(step, turn):
@@ -80,7 +80,7 @@ def done_when(names: Sequence[str]) -> Policy:
 
 
 def check_at_limit(names: Sequence[str]) -> Policy:
-    """The policy: the checks also run before a closing reply is asked for at a limit. (The question
+    """The policy: also run the checks before asking for the closing reply at a limit. (The question
     then says what is missing: `Limits.describe_missing`.)
     """
 
@@ -113,18 +113,18 @@ def _may_ask(turn: Turn) -> bool:
 
 
 def find_unchecked(names: Sequence[str], turn: Turn) -> tuple[str, ...]:
-    """The checks that have not run since the last action."""
+    """The checks that haven't run since the last action."""
     return tuple(name for name in names if name not in turn.read(Checks).latest)
 
 
 def describe_missing(turn: Turn) -> str:
-    """What the last checks found missing, one line each."""
+    """What the latest checks found missing, one line each."""
     return "\n".join(f"- {check.missing}" for check in turn.read(Checks).missing)
 
 
 def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
-    """The checks by their `__name__`. Raises ValueError if two have the same name, and TypeError if
-    something is not a function.
+    """The checks by `__name__`. Raises ValueError if two have the same name, and TypeError for
+    anything that isn't a function.
     """
     if callable(checks):
         raise TypeError("done_when: pass a list, such as [check]")
@@ -141,7 +141,7 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
 def as_checked(
     name: str, check: CheckFunction, settled: Settled, timeout: float, *, at_limit: bool
 ) -> Checked:
-    """The result of a check, as a message. Raises what kept the check from giving one (rule 1)."""
+    """The result of a check, as a message. Raises the check's error, if it failed (rule 1)."""
     culprit = Culprit("the check", check)
     value, error = settled
     if isinstance(error, TookTooLong):

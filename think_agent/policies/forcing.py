@@ -1,9 +1,9 @@
 """Forcing: when the model is forced to think.
 
-The kit forces a thought by the tool choice, which is only a hint to the provider. It decides for
-each model call: if `think` were forced on *every* call, the turn would never end. After two
-choices in a row that one host ignored, it asks for no more. (After it has refused a call, the gate
-forces a thought, too. If a provider refuses a tool choice, a weaker one is tried: `relax` in
+The kit forces a thought with the tool choice, which is only a hint to the provider. It decides for
+each model call, because a turn that forced `think` on *every* call would never end. If a host
+ignores two choices in a row, the kit stops sending them. (The gate also forces a thought, after it
+has refused a call. If a provider rejects a tool choice, a weaker one is tried: `relax` in
 `wire/outgoing.py`.)
 """
 
@@ -20,9 +20,9 @@ Forcing = Literal["never", "first", "always"]
 
 @dataclass
 class Needs:
-    """What `"always"` asks for: a thought at the start and after every call of a tool."""
+    """For `"always"`: is a thought needed? It is at the start and after every tool call."""
 
-    thought: bool = True  # no think call since a person spoke or a tool was called
+    thought: bool = True  # no thought since a person spoke or a tool was called
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message of the turn. `about`: the call it belongs to."""
@@ -68,7 +68,7 @@ def force_always(step: Step, turn: Turn) -> Step:
 
 
 def stop_asking(step: Step, turn: Turn) -> Step:
-    """After two in a row that a host has ignored, no more are asked for: they do nothing."""
+    """The policy: after a host has ignored two tool choices in a row, send it no more."""
     if is_free(step) and turn.history.ignored >= MOST_IGNORED:
         return replace(step, tool_choice="auto")
     return step

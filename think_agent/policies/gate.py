@@ -1,16 +1,16 @@
-"""The gate: no guarded tool runs without a thought behind it, whatever the provider can force.
+"""The gate: no guarded tool runs without a thought, even if the provider can't force one.
 
-Rule 1: a guarded call that no thought covers is refused. `cover.py` says which thought covers which
-        call, with examples; it reads that off the transcript, message by message.
-Rule 2: the model is told to think and to try again. If there is a think tool, the next model call
+Rule 1: a guarded call that no thought covers is refused. `cover.py` defines "covers", with
+        examples.
+Rule 2: the model is asked to think and try again. If there is a think tool, the next model call
         forces a thought.
-Rule 3: one thing more holds for a guarded call: if an unguarded tool was called before it in the
-        same reply, no earlier thought covers it, because the model has not read that result.
+Rule 3: if the same reply called an unguarded tool first, no earlier thought covers a guarded call,
+        because the model hasn't read that tool's result.
 
-The gate costs nothing if the model thinks by itself. Of all the ways to think first, it is the only
-one that works everywhere.
+If the model thinks by itself, the gate costs nothing. It's the only way to enforce a thought that
+works with every provider.
 
-Limitations: tools that are not guarded are not protected. What a thought says is not judged.
+Limitations: unguarded tools aren't protected, and the content of a thought isn't judged.
 """
 
 from collections.abc import Set

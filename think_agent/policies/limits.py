@@ -1,13 +1,14 @@
-"""Limits: a turn ends at the first limit that it reaches.
+"""Limits: a turn ends at the first limit it reaches.
 
-Rule 1: at a limit no tool can be called any more. One last model call says what was done and what
-        is open. (Before it, the checks of `done_when.py` run.) The limit of model calls includes
-        this call. For the other limits, what it uses comes on top.
-Rule 2: then the turn is Done("limit"), or Done("budget") for tokens and money, whatever the last
-        reply says.
-Rule 3: everything is counted from the transcript, and seconds from the time stamps of its messages.
-        The time that a person takes to decide, and the pause between two processes, do not count.
-Rule 4: prices change, so there are none in here. The caller gives the table.
+Rule 1: at a limit, no more tools can be called. One last model call reports what was done and what
+        is still open. (The `done_when` checks run before it.) The limit on model calls includes
+        this call. It may go beyond any other limit.
+Rule 2: the turn then ends with Done("limit"), or Done("budget") for tokens and cost, whatever the
+        last reply says.
+Rule 3: everything is counted from the transcript; seconds come from the time stamps of its
+        messages. The time a person takes to decide doesn't count, nor does a pause between two
+        processes.
+Rule 4: prices change, so the caller passes them in.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,16 +23,16 @@ from ..think import read_signal
 from ..turn import Turn
 
 Kind = Literal["limit", "budget"]
-CLOSING_TOKENS = 1_000  # for the closing reply at a limit, and any beyond a limit of tokens
-CLOSING_SECONDS = 60.0  # the same for a limit of seconds
-LEAST_TOKENS = 200  # a reply for which there is less money left is not asked for
+CLOSING_TOKENS = 1_000  # for a closing reply at or beyond a limit
+CLOSING_SECONDS = 60.0  # likewise, for a limit on seconds
+LEAST_TOKENS = 200  # with money for fewer than this, no reply is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model costs for a million tokens, in the currency of the limit. `cached_input` is for
-    tokens that were read from a cache, `written_input` for tokens that were written to one. None
-    means the same price as other input.
+    """What a million tokens of a model cost, in the currency of the limit. `cached_input` is for
+    tokens read from a cache, `written_input` for tokens written to one. None means the same price
+    as other input.
     """
 
     input: float
@@ -62,7 +63,7 @@ class Price:
 
 
 def read_prices(prices: Mapping[str, Price | Mapping[str, float]]) -> dict[str, Price]:
-    """Prices by the name of a model. A dict, as TOML has it, becomes a Price."""
+    """Prices by model name. A dict, as from TOML, becomes a Price."""
     found = {}
     for name, price in prices.items():
         if isinstance(price, Mapping):
@@ -79,7 +80,7 @@ def read_prices(prices: Mapping[str, Price | Mapping[str, float]]) -> dict[str, 
 
 @dataclass(kw_only=True)
 class Limits:
-    """The limits of a turn; infinity means no limit. `model`: the name of the model, to find its
+    """The limits of a turn; infinity means no limit. `model`: the model's name, to look up its
     price.
     """
 
@@ -90,7 +91,7 @@ class Limits:
     seconds: float = inf
     tokens: float = inf
     cost: float = inf
-    thoughts: float = inf  # in a row; after twice as many the turn is closed
+    thoughts: float = inf  # in a row; the turn ends after twice as many
     describe_missing: Callable[[Turn], str] | None = None  # for the closing question
 
     def __post_init__(self) -> None:
@@ -98,7 +99,7 @@ class Limits:
             raise ValueError(f"no price for the model {self.model!r}; add it to prices=")
 
     def tighten(self, given: Mapping[str, float]) -> "Limits":
-        """These limits, or those that are given for one run, whichever are smaller."""
+        """The smaller of these limits and those given for one run."""
         smaller = {}
         for name, value in given.items():
             field_name = name.removeprefix("max_")
@@ -106,14 +107,14 @@ class Limits:
         return replace(self, **smaller)
 
     def of_turn(self, turn: Turn) -> "Limits":
-        """The limits of this turn: a run may have been given its own (`User.limits`)."""
+        """The limits of this turn, including those for a single run (`User.limits`)."""
         if turn.request is None or not turn.request.limits:
             return self
         return self.tighten(turn.request.limits)
 
     def find_reached(self, turn: Turn) -> tuple[Kind, str] | None:
-        """The limit that a turn has reached, or None: the exit for it, and the limit as text."""
-        if len(turn.replies) >= self.model_calls - 1:  # one is kept for the closing reply
+        """The exit for the limit that a turn has reached, and the limit as text; or None."""
+        if len(turn.replies) >= self.model_calls - 1:  # one is reserved for the closing reply
             return "limit", f"model calls ({self.model_calls})"
         if turn.thoughts_in_a_row >= 2 * self.thoughts:
             return "limit", f"{turn.thoughts_in_a_row} replies in a row that only think"
@@ -127,7 +128,7 @@ class Limits:
         return None
 
     def _beyond(self, turn: Turn) -> str:
-        """The limit that a turn has reached of those that stop a call, too; empty if none."""
+        """The limit that a turn has reached, of those that also stop a tool call; empty if none."""
         if len(turn.actions) >= self.actions:
             return f"actions ({self.actions})"
         if turn.seconds >= self.seconds:
@@ -135,7 +136,7 @@ class Limits:
         return ""
 
     def bound_step(self, step: Step, turn: Turn) -> Step:
-        """The policy: what the limits mean for a step that is taken."""
+        """The policy: apply the limits to a planned step."""
         limits = self.of_turn(turn)
         match step:
             case CallModel():
@@ -147,8 +148,8 @@ class Limits:
         return step
 
     def _bound_reply(self, step: CallModel, turn: Turn) -> CallModel:
-        """How many tokens and seconds the reply may take. A closing reply may go beyond the limits,
-        within bounds of its own.
+        """Limit a reply's tokens and seconds. A closing reply may exceed the turn's limits and has
+        its own.
         """
         tokens = min(self.tokens - turn.tokens, self._affordable(turn))
         seconds = self.seconds - turn.seconds
@@ -169,7 +170,7 @@ class Limits:
         return replace(step, bounds=bounds)
 
     def _affordable(self, turn: Turn) -> float:
-        """How many tokens of output the money buys that is left; infinity if nothing limits it."""
+        """How many output tokens the remaining money buys; infinity if there is no limit."""
         cost = self.cost_of(turn)
         if cost is None:
             return inf
@@ -182,7 +183,7 @@ class Limits:
         return 0
 
     def close_at_limit(self, step: Step, turn: Turn) -> Step:
-        """The policy: at a limit no tool is called any more, and the closing reply is asked for."""
+        """The policy: at a limit, refuse tool calls and ask for the closing reply."""
         limits = self.of_turn(turn)
         match step:
             case CallTool(call) if is_action(step):  # thoughts are not actions
@@ -191,12 +192,12 @@ class Limits:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
             case CallModel():
                 return limits._close(step, turn)
-            case AskHuman(call=None) if turn.limit or limits.find_reached(turn):  # no "go on?" then
+            case AskHuman(call=None) if turn.limit or limits.find_reached(turn):  # don't ask then
                 return limits._close(CallModel(), turn)
         return step
 
     def _close(self, step: CallModel, turn: Turn) -> Step:
-        if turn.limit:  # rule 2: after its reply, nothing is asked any more
+        if turn.limit:  # rule 2: its reply is the last one
             if isinstance(turn.last, User):
                 return CallModel("none")
             return Done(turn.limit, turn.last_words or report_actions(turn))
@@ -207,7 +208,7 @@ class Limits:
             return step
 
         kind, limit = reached
-        if step.say and step.say.kind == "silence":  # no model call is left for that question
+        if step.say and step.say.kind == "silence":  # no model call is left for that
             return Done(kind, turn.last_words)
         return CallModel("none", say=User(self._closing_question(limit, turn), kind=kind))
 
@@ -223,7 +224,7 @@ class Limits:
         return "\n".join(lines)
 
     def _hurry(self, step: CallTool, turn: Turn) -> CallTool:
-        """After many replies in a row that only think, the model is told to act or to finish."""
+        """After many replies in a row that only think, tell the model to act or to finish."""
         in_a_row = turn.thoughts_in_a_row
         if in_a_row < self.thoughts or read_signal(step.call) in (False, "cannot"):
             return step
@@ -231,8 +232,8 @@ class Limits:
         return replace(step, remark=told)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
-        """The policy: if a limit has cut off the closing reply or left it empty, the exit names
-        that limit, and the answer is what there is.
+        """The policy: if a limit cut off the closing reply or left it empty, the exit names that
+        limit, and the answer is whatever there is.
         """
         if not isinstance(step, Done) or step.exit not in ("empty", "truncated"):
             return step
@@ -246,8 +247,8 @@ class Limits:
         return step
 
     def cost_of(self, turn: Turn) -> float | None:
-        """What a turn cost; None if there is no price. A server may name a model differently. A
-        model that is not in the table has the price of the model that was asked for.
+        """What a turn cost; None if there is no price. A server may report another model name. If
+        that name has no price, the requested model's price is used.
         """
         asked_for = self.prices.get(self.model)
         if asked_for is None:
@@ -259,9 +260,7 @@ class Limits:
 
 
 def _is_closing(step: CallModel, turn: Turn) -> bool:
-    """Is this the kit's own question for a closing reply? A policy of the user may ask for one
-    again and again.
-    """
+    """Is the kit itself asking for a closing reply? (A custom policy might ask for one forever.)"""
     if step.tool_choice != "none":
         return False
     if step.say:
@@ -270,7 +269,7 @@ def _is_closing(step: CallModel, turn: Turn) -> bool:
 
 
 def _end_without_call(step: CallModel, turn: Turn) -> Step:
-    """The end if no model call is left, not even for the closing reply."""
+    """How the turn ends if no model call is left, not even for the closing reply."""
     if step.say and step.say.kind == "answer":
         return Done("invalid_answer", turn.last_words)
     answer = ""

@@ -1,14 +1,13 @@
-"""Patience: how often something may go wrong before the run gives up.
+"""Patience: how many failures in a row before the run gives up.
 
-Rule 1: the model is told first. The run ends only if the model goes on like that.
-Rule 2: `patience` counts replies in a row that brought nothing. In such a reply, every call failed
-        or was refused, or it could not be read. Calls of `think` are left aside. A person is asked,
-        if there is one, before the run gives up.
-Rule 3: what a person refused, and what the kit refused because of something else (a limit, a call
-        that failed before, a run that was stopped), does not count.
-Rule 4: a reply that only thinks neither counts nor ends the row. If a person says "go on", a new
-        row begins.
-Rule 5: repeats bring something, so they are counted apart (`repeats.py`).
+Rule 1: the model first reads what went wrong. The run ends only if it keeps failing.
+Rule 2: `patience` counts unproductive replies in a row: every call failed or was refused, or the
+        reply couldn't be read. Calls of `think` are ignored. If a person can be asked, they decide
+        whether to continue.
+Rule 3: a call doesn't count if a person refused it, or if the kit refused it for another reason (a
+        limit, an earlier failure, a stopped run).
+Rule 4: a reply that only thinks neither counts nor resets the count. A person's "go on" resets it.
+Rule 5: repeated actions do return something, so they're counted separately (`repeats.py`).
 """
 
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ from ..messages import THINK_NAME, Assistant, Message, ToolResult, User, Verdict
 from ..outcome import report_actions
 from ..turn import Turn
 
-FAILED = "error"  # the code of a call that ran and failed; a refused call has that of its refusal
-FAILURES = (FAILED, "invalid")  # the call was made, and it failed
+FAILED = "error"  # a call that ran and failed; a refused call has its own code
+FAILURES = (FAILED, "invalid")  # a mistake in the call itself
 NO_MISS = ("person", "limit", "failed", "stopped")  # rule 3
-HELP = {  # what helps, by the code of the last miss
+HELP = {  # advice, by the code of the last miss
     "gate": "It acted without a thought. Agent(carry=True) asks for it in the call itself.",
     "text": 'It wrote its calls as text. Speak json with it: in_dialect(model, "json"), or '
     "--dialect json.",
@@ -33,15 +32,15 @@ HELP = {  # what helps, by the code of the last miss
 
 @dataclass
 class Misses:
-    """How many replies in a row brought nothing, and why the latest did not."""
+    """How many replies in a row were unproductive, and why the latest one was."""
 
     before: int = 0  # in a row, before the latest reply
-    code: str = ""  # why a call of the latest reply brought nothing: a failure, or else the last
-    worked: bool = False  # did a call of the latest reply work?
+    code: str = ""  # why the latest reply failed; a failure wins over a refusal
+    worked: bool = False  # did any call of the latest reply succeed?
 
     @property
     def in_a_row(self) -> int:
-        """Replies in a row that brought nothing. It counts once the calls of a reply are done."""
+        """Unproductive replies in a row. Read it once all calls of a reply are done."""
         if self.worked:
             return 0
         if self.code:
@@ -53,7 +52,7 @@ class Misses:
         match message:
             case Assistant():
                 self._begin_reply(message)
-            case Verdict(call_id=""):  # a person says whether to go on
+            case Verdict(call_id=""):  # a person said whether to continue
                 self.before = 0
                 self.code = ""
             case ToolResult() if about and about.call.name != THINK_NAME:
@@ -78,8 +77,8 @@ class Misses:
 
 
 def patience(limit: int = 3, *, ask: bool = False) -> Policy:
-    """The policy: after `limit` replies in a row that brought nothing a person is
-    asked whether to go on (`ask`), or the run gives up, with a summary of what was tried.
+    """The policy: after `limit` unproductive replies in a row, give up with a summary of what was
+    tried. With `ask`, a person is asked first whether to continue.
     """
     most = read_limit("patience", limit)
 
@@ -87,9 +86,9 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
         misses = turn.read(Misses)
         if not isinstance(step, CallModel) or misses.in_a_row < most:
             return step
-        if turn.says_done and not is_free(step):  # it sees itself that nothing more can be done
+        if turn.says_done and not is_free(step):  # it has already said that it's finished
             return step
-        lines = [f"{misses.in_a_row} replies in a row brought nothing."]
+        lines = [f"{misses.in_a_row} unproductive replies in a row."]
         if turn.actions:
             lines.append(report_actions(turn))
         if misses.code in HELP:
@@ -103,8 +102,8 @@ def patience(limit: int = 3, *, ask: bool = False) -> Policy:
 
 
 def fail_fast(step: Step, turn: Turn) -> Step:
-    """The policy of `on_tool_error="fail_fast"`: the first failed call ends the run, and no call
-    after it is run.
+    """The policy for `on_tool_error="fail_fast"`: the first failed call ends the run. No later call
+    runs.
     """
     if turn.read(Misses).code not in FAILURES:
         return step
@@ -116,7 +115,7 @@ def fail_fast(step: Step, turn: Turn) -> Step:
 
 
 def ask_for_format(step: Step, turn: Turn) -> Step:
-    """The policy: if a reply could not be read, the model is told what was expected."""
+    """The policy: if a reply can't be read, tell the model which format is expected."""
     match turn.last:
         case Assistant(stop_reason="malformed") as reply:
             return CallModel(reply.tool_choice, say=User(reply.mistake, kind="format"))

@@ -1,10 +1,11 @@
 """Repeats: the same action again and again.
 
-Rule 1: two actions are the same if the tool, the arguments with which it ran, and its result are
-        the same. Thoughts do not count.
-Rule 2: the model is told first. If it goes on like that, the run gives up.
-Rule 3: an action that may have changed something is a reason to look again. So a call of a
-        `read_only` tool is counted since the last such action, and A B A B of look-ups is a repeat.
+Rule 1: two actions are the same if the tool, its arguments (as it ran) and its result are the same.
+        Thoughts don't count.
+Rule 2: the model gets a warning first. If it repeats the action again, the run gives up.
+Rule 3: after an action that may have changed something, looking again makes sense. So calls of
+        `read_only` tools are counted from the last such action. Alternating look-ups (A B A B) are
+        repeats.
 """
 
 from bisect import bisect_right
@@ -27,15 +28,13 @@ What = tuple[str, str, str]  # an action as a value: its name, arguments and res
 
 @dataclass
 class Repeats:
-    """The actions of a turn as values, and when each was done. An action's number is how many came
-    before it.
-    """
+    """The actions of a turn as values, and when each was done. Actions are numbered from 0."""
 
     last: What = ("", "", "")  # the latest action
     numbers: dict[What, list[int]] = field(default_factory=lambda: defaultdict(list))
     last_of_tool: dict[str, int] = field(default_factory=dict)  # the number of its latest action
     actions: int = 0
-    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when the model was told
+    pointed_out: dict[What, int] = field(default_factory=dict)  # how often, when it was warned
 
     def add(self, message: Message, about: OpenCall | None) -> None:
         """Read the next message of the turn. `about`: the call it belongs to."""
@@ -53,7 +52,7 @@ class Repeats:
         self.actions += 1
 
     def count(self, since: int = -1) -> int:
-        """How often the latest action was done, after the action with the number `since`."""
+        """How often the latest action was done after action number `since`."""
         numbers = self.numbers.get(self.last, [])
         return len(numbers) - bisect_right(numbers, since)
 
@@ -68,9 +67,8 @@ class Repeats:
 
 
 def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
-    """The policy: if the same action had the same arguments and the same result `limit` times in a
-    turn, the model is told. If it happens once more, the run gives up. Thoughts in between do not
-    matter. To read again after something has changed is not a repeat (rule 3).
+    """The policy: after `limit` identical actions in a turn, warn the model. After one more, give
+    up.
     """
     most = read_limit("max_repeats", limit)
 
@@ -90,7 +88,7 @@ def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
             if times == pointed_out:
                 return step
             return Done("gave_up", f"I gave up: I kept repeating myself.\n{report_actions(turn)}")
-        if step.say or isinstance(turn.last, User):  # a question never overwrites a question
+        if step.say or isinstance(turn.last, User):  # never replace another message to the model
             return step
         told = (
             f"You have called {name} {times_that_count} times with the same arguments and the same "

@@ -1,23 +1,23 @@
-"""Silence: if there seems to be more to do but the model calls no tool, it is asked once a turn.
+"""Silence: if the model stops although there seems to be more to do, it's asked once a turn.
 
-Rule 1: no text is interpreted. It is asked if the last thought said `should_continue` "true"; if it
-        ignored a choice that should have made it call a tool, and has called nothing in its turn;
-        if the provider says that it is not done; or if the reply has only commentary and no text.
-        With `silence="ask"` it is always asked.
+Rule 1: text isn't interpreted. The model is asked if its last thought said `should_continue`
+        "true"; if it ignored a forced tool choice and has called no tool in this turn; if the
+        provider says that it isn't finished; or if the reply is only commentary. With
+        `silence="ask"` it's always asked.
 Rule 2: if it then calls only think, with "false", its earlier text is the answer (exit "silence").
-        If it calls something else, the loop goes on. Another text is the answer.
-Rule 3: it is not asked after the kit has asked about the answer or the end, and not in a dialect,
-        which marks the end by its form. Then its text is the answer.
+        If it calls another tool, the run continues. If it writes a new text, that's the answer.
+Rule 3: it isn't asked if the kit has already asked about the answer or the end, nor in a dialect,
+        whose format marks the end. Its text is then the answer.
 
-Mostly the model has announced its next step and forgotten to take it. Sometimes it waits for the
-user, so the question mentions that, too.
+Usually the model has announced its next step and forgotten to take it. Sometimes it's waiting for
+the user, so the question mentions that as well.
 """
 
 from ..loop import CallModel, Done, Policy, Step
 from ..messages import Assistant, User
 from ..turn import Turn
 
-WITHIN = {"format", "repeat", "policy"}  # the kit's messages after which a turn goes on as before
+WITHIN = {"format", "repeat", "policy"}  # messages of the kit that don't ask about the end
 ASK = "You stopped without calling a tool. Is everything done, or are you waiting for the user? "
 CONFIRM = 'Then call think with should_continue "false": your text above is the answer. Else go on.'
 ANSWER = "Then give the final answer. Else go on with the next step."
@@ -25,7 +25,7 @@ ANSWER = "Then give the final answer. Else go on with the next step."
 
 def confirm_silence(*, can_think: bool, can_act: bool = True, always: bool = False) -> Policy:
     """The policy. `can_think`: does the model have a think tool with the exit signal? `can_act`:
-    does it have other tools? `always`: it is asked without a reason, too.
+    does it have other tools? `always`: ask even without a reason.
     """
     question = User(ASK + (CONFIRM if can_think else ANSWER), kind="silence")
 
@@ -49,8 +49,8 @@ def confirm_silence(*, can_think: bool, can_act: bool = True, always: bool = Fal
 
 
 def _confirms(reply: Assistant, turn: Turn) -> bool:
-    """Does the reply to the question say that all is done? A thought alone does, and so does an
-    empty reply.
+    """Does the reply to the question confirm the end? A think call alone with "false" does, and so
+    does an empty reply.
     """
     if reply.tool_calls:
         only_thinks = turn.thoughts_in_a_row > 0
@@ -62,12 +62,12 @@ def _has_more_to_do(reply: Assistant, turn: Turn) -> bool:
     if reply.not_done or not reply.text.strip():
         return True
     for thought in reversed(turn.thoughts):
-        if thought.how != "carried":  # one that a call carries has no signal
+        if thought.how != "carried":  # a carried thought has no signal
             return thought.should_continue is True
     return False
 
 
 def _ignores_choice(reply: Assistant, turn: Turn) -> bool:
-    """Should a tool choice have made it call a tool, and has it called none in its turn?"""
+    """Did it ignore a forced tool choice, and has it called no tool in this turn?"""
     has_called = any(earlier.tool_calls for earlier in turn.replies)
     return reply.enforced == "ignored" and not has_called

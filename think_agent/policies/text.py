@@ -1,11 +1,11 @@
-"""Text is not a call: a call in the text of a reply runs only if its tool is `read_only`.
+"""Text isn't a call: a call in the text of a reply runs only if its tool is `read_only`.
 
-If a model writes its calls as text, it means some of them and only quotes others. The text does not
-show which. So a tool that changes something never runs from text: the model is told to call it. If
-a person can be asked, that person decides.
+A model that writes calls as text means some of them and only quotes others, and the text doesn't
+show which. So a tool with side effects doesn't run from text; the model is asked to call it
+properly. If a person can be asked, they decide.
 
-Limitations: the dialects `json` and `react` have a strict form for calls. What is in that form is a
-call, not text.
+Limitations: the dialects `json` and `react` have a strict format for calls. Anything in that format
+is a call, not text.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ WRITTEN_AS_TEXT = "The model wrote this call as text."
 
 
 def refuse_text(tools: Mapping[str, Tool]) -> Policy:
-    """The policy for an agent that has no person to ask."""
+    """The policy for an agent that can't ask a person."""
 
     def refuse_call_in_text(step: Step, turn: Turn) -> Step:
         if is_action(step) and _is_text_that_changes(step.call, tools):
@@ -32,7 +32,7 @@ def refuse_text(tools: Mapping[str, Tool]) -> Policy:
 
 
 def ask_about_text(tools: Mapping[str, Tool]) -> Policy:
-    """The policy for an agent that has a person to ask."""
+    """The policy for an agent that can ask a person."""
 
     def ask_about_call_in_text(step: Step, turn: Turn) -> Step:
         if not is_action(step) or turn.verdict is not None:

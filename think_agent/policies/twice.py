@@ -1,10 +1,10 @@
-"""Twice in one reply: the same call again, before the model has read that the first one succeeded.
+"""Twice in one reply: a duplicate call, before the model has read that the first one succeeded.
 
-Such a call is refused. Models write the same payment several times in one reply, and mean one. In
-the next reply it runs: by then the model has read the first result.
+It's refused. Models sometimes write the same payment several times in one reply and mean it once.
+In the next reply it runs, since the model has then read the first result.
 
 Rule 1: Two calls are the same if the arguments in `Tool.same` are equal after validation.
-Rule 2: `read_only` and `idempotent` tools are free, and so is a tool with `@tool(repeats=True)`.
+Rule 2: `read_only` and `idempotent` tools are exempt, and so are tools with `@tool(repeats=True)`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ..turn import Turn
 
 @dataclass
 class Succeeded:
-    """The calls of the latest reply that succeeded, each by its digest (`Started.same`)."""
+    """Digests of the latest reply's successful calls (`Started.same`)."""
 
     digests: set[str] = field(default_factory=set)
 
@@ -33,7 +33,7 @@ class Succeeded:
 
 
 def twice(tools: Mapping[str, Tool]) -> Policy:
-    """The policy: a call that is the same as one of its reply that succeeded is refused."""
+    """The policy: refuse a duplicate of a successful call in the same reply."""
 
     def refuse_twice_in_one_reply(step: Step, turn: Turn) -> Step:
         succeeded = turn.read(Succeeded).digests

@@ -1,10 +1,10 @@
-"""Validation: a call runs only if its arguments fit its tool.
+"""Validation: a call runs only with valid arguments.
 
-Rule 1: A call is validated once, as the model wrote it. From then on its step holds the arguments
-        in the types of the tool (`CallTool.fitted`), and the function is called with those.
-        Arguments that are nearly right are repaired first (`tools.repair`).
-Rule 2: Other arguments are put into a step by `with_call`, which validates them: those of a custom
-        policy (`yours.py`), of a person (`asking.py`), of a retry (`doubt.py`).
+Rule 1: A call is validated once, as the model wrote it. After that its step holds the converted
+        arguments (`CallTool.fitted`), and the function gets exactly those. Arguments that are
+        nearly right are repaired first (`schema.repair`).
+Rule 2: New arguments enter a step only through `with_call`, which validates them. They come from a
+        custom policy (`yours.py`), a person (`asking.py`) or a retry (`doubt.py`).
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ def validation(tools: Mapping[str, Tool]) -> Policy:
 
 
 def with_call(step: CallTool, call: ToolCall, tools: Mapping[str, Tool]) -> CallTool | Refuse:
-    """The step with `call` instead of its own; a refusal if the arguments are invalid."""
+    """The step with this call instead; a refusal if the arguments are invalid."""
     changed = replace(step, call=call)
-    if changed.fitted is not None:  # the arguments are the same
+    if changed.fitted is not None:  # the same arguments
         return changed
     try:
         valid, values = fit_or_repair(tools, call)

@@ -1,1 +1,1 @@
-"""Finds out what an endpoint really does: it is asked, and its replies are judged."""
+"""Finds out what an endpoint really does: ask it a few questions, and judge its replies."""

@@ -1,14 +1,14 @@
-"""Asks an endpoint a few questions, to find out what it really does.
+"""Ask an endpoint a few questions, to find out what it really does.
 
     print(*probe(connect("ollama:qwen3.5:4b")).rows, sep="\n")
 
-Rule 1: asking and judging are separate. `observe` asks a Model the questions, only by Requests;
-        `report.py` says what the replies mean.
-Rule 2: an error is a finding, and the probe goes on. Only the plain question must be answered: if
-        it fails (no server, a wrong key), the others would fail, too, and the probe raises.
-Rule 3: a tool choice that the provider is known to refuse is not sent.
+Rule 1: asking and judging are separate. `observe` sends Requests to a Model; `report.py` judges the
+        replies.
+Rule 2: an error is a finding, and the probe continues. Only the plain question has to work: if it
+        fails (no server, a wrong key), all others would fail as well, so the probe raises.
+Rule 3: a tool choice that the provider is known to refuse isn't sent.
 
-Limitations: each question is asked once. A small model may do something else the next time.
+Limitations: each question is asked once. A small model may answer differently the next time.
 """
 
 from ..dialects import in_dialect
@@ -20,9 +20,7 @@ from .report import PROMPT, QUESTIONS, ProbeReport, Row, Seen, judge, recommend
 
 
 def probe(model: Model) -> ProbeReport:
-    """Ask, judge and recommend. Raises ModelError if the first question, the plain one, is not
-    answered.
-    """
+    """Ask, judge and recommend. Raises ModelError if the plain question fails."""
     rows = judge(observe(model))
     window = getattr(model, "window", None)
     if window:
@@ -31,11 +29,11 @@ def probe(model: Model) -> ProbeReport:
 
 
 def observe(model: Model) -> dict[str, Seen]:
-    """The reply or the error for each question that was asked."""
-    model = in_dialect(model, "native")  # what the model itself can do, not what `auto` makes of it
-    # The provider's own memory of refused choices (`Provider.refused`); other models have none.
+    """The reply or the error for each question."""
+    model = in_dialect(model, "native")  # probe the model itself, not `auto`
+    # The choices that the provider knows are refused (`Provider.refused`); other models have none.
     refused: dict[str, str] = getattr(model, "refused", {})
-    # The form that forces what the server does not (`wire/forms.py`).
+    # The schema that forces what the server doesn't (`wire/forms.py`).
     form_of = getattr(model, "form", lambda question: None)
     seen = {}
     for name, question in QUESTIONS.items():
@@ -47,7 +45,8 @@ def observe(model: Model) -> dict[str, Seen]:
             if name == "plain":
                 raise
             seen[name] = Seen(error=str(error))
-        # If only the choice by name is refused, the tool was forced as the only one: as good.
+        # If only the choice by name is refused, the tool was forced as the only tool, which is as
+        # good.
         is_forced_otherwise = name == "named" and "required" not in refused
         if refused.get(name) and not is_forced_otherwise:
             seen[name] = Seen(error=refused[name])
@@ -56,7 +55,7 @@ def observe(model: Model) -> dict[str, Seen]:
 
 
 def _look_at_prompt(model: Model) -> Seen:
-    """The prompt that the server's template renders. No token is evaluated."""
+    """The prompt that the server's template renders. This costs no tokens."""
     render = getattr(model, "render_prompt", None)
     if render is None:
         return Seen()

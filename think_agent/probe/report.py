@@ -1,11 +1,12 @@
 """The questions of a probe, and what their replies say about an endpoint.
 
 Rule 1: `judge` and `recommend` are pure functions, so a table can be tested by values.
-Rule 2: a row is judged by the reply, not by the HTTP status: a choice that raised no error and had
-        no effect is `silently ignored`. To see this, each question asks for the opposite: the one
-        that forces a thought asks for the weather, and so does the one that forbids tools.
+Rule 2: a row is judged by the reply, not by the HTTP status: a choice that caused no error but had
+        no effect is `silently ignored`. To detect this, each question asks for the opposite of its
+        choice: the one that forces a thought asks for the weather, and so does the one that forbids
+        tools.
 Rule 3: an error is a finding, and becomes the text of its row.
-Rule 4: decisions are made by the code of a row. Its title is free to change.
+Rule 4: code decides by a row's code. Its title may change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,16 +33,16 @@ class Weather(BaseModel, extra="forbid"):
 
 
 SCHEMA = reduce_schema(Weather.model_json_schema(), strict=True)
-# It has no function: the probe reads calls and never runs one.
+# It has no function, because the probe never runs a call.
 WEATHER = Tool(name="weather", description="The weather in one city.", parameters=SCHEMA)
 MARKER = "HERON-42"
 _TOOLS = (THINK, WEATHER)
 _OSLO = User("What is the weather in Oslo, in celsius?")
 _OSLO_CALL = ToolCall("call_0", "weather", {"city": "Oslo", "unit": "celsius"})
-# About 5,000 tokens, more than the 4,096 at which the usual cut is made.
+# About 5,000 tokens: more than 4,096, a common default at which servers truncate.
 _LONG = f"The password is {MARKER}.\n{'This line is of no interest to anybody here. ' * 500}\n"
 _LONG += "Which password stands in the first line of this message? Reply with it alone."
-QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.refused`
+QUESTIONS: dict[str, Request] = {  # the tool choices are named as in `Provider.refused`
     "plain": Request((User("Which city is the capital of Norway? Reply with its name alone."),)),
     "calls": Request(
         (User("What is the weather in Paris and in Oslo, in celsius? Ask for both at once."),),
@@ -57,15 +58,15 @@ QUESTIONS: dict[str, Request] = {  # tool choices have their names in `Provider.
     ),
     "long": Request((User(_LONG),)),
 }
-PROMPT = "prompt"  # no question: what the server's template renders
+PROMPT = "prompt"  # not a question: the prompt that the server's template renders
 NOTHING = Assistant()
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The result of one question: a reply or an `error`. A refused tool choice is an error, even
-    though there is a reply without it. `pieces`: the number of streamed pieces. `prompt`: what the
-    server rendered; None if it does not show that.
+    """The result of one question: a reply or an `error`. A refused tool choice is an error, even if
+    there is a reply without it. `pieces`: the number of streamed pieces. `prompt`: what the server
+    rendered; None if it doesn't reveal that.
     """
 
     reply: Assistant = NOTHING
@@ -107,7 +108,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """What a probe found out about an endpoint."""
+    """The findings of a probe about an endpoint."""
 
     provider: str
     model: str
@@ -128,16 +129,16 @@ def recommend(rows: Sequence[Row]) -> Advice:
             return Advice("first", "json", "no tool calls, but a schema can force a thought")
         return Advice("first", "react", "neither tool calls nor schemas; plain text works anywhere")
     if results["behind"] == "no":
-        return Advice("first", "json", "behind a tool result the model cannot see its tools")
+        return Advice("first", "json", "after a tool result the model can't see its tools")
     if results["named"] == "yes":
         return Advice("first", "native", "tool calls work, and so does a forced thought")
     return Advice("never", "native", "forcing does nothing here; the gate still wants thoughts")
 
 
 def _find(feature: "Feature", seen: Sight) -> Finding:
-    """What the reply to a feature's question says, or why there is none."""
+    """The finding about a feature, from the reply to its question or from the lack of one."""
     if feature.question not in seen:
-        return "no", "not sent: it is known not to be taken"
+        return "no", "not sent: it is known not to be supported"
     asked = seen[feature.question]
     if asked.error:
         return "error", asked.error
@@ -246,7 +247,7 @@ def _thinks(reply: Assistant) -> bool:
 
 
 class Feature(NamedTuple):
-    """What a row of the table is about. `question`: whose reply its judge reads."""
+    """A row of the table. `question`: the question whose reply is judged."""
 
     code: str
     title: str
@@ -268,5 +269,5 @@ FEATURES = (
     Feature("usage", "usage reported", "plain", _judge_usage),
     Feature("empty", "empty content in history", "empty", _judge_answer),
     Feature("long", "start of a long message seen", "long", _judge_memory),
-    Feature("behind", "tools shown behind a result", PROMPT, _judge_template),
+    Feature("behind", "tools shown after a result", PROMPT, _judge_template),
 )

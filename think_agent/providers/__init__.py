@@ -1,4 +1,4 @@
-"""Providers: each speaks one wire protocol through its official SDK, and is a Model.
+"""Providers: each is a Model that speaks one wire protocol through its official SDK.
 
 `connect` is the entry point. An SDK is imported when its provider is connected, never before.
 """
@@ -54,18 +54,18 @@ def connect(
     """A model by its name: `"provider"` or `"provider:model"`, split at the first colon
     (`"ollama:qwen3.5:4b"`).
 
-    `timeout`: the most seconds without an answer, or between two pieces of one (two of the SDKs
-    would wait for ever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, as each provider
-    can. `max_output_tokens` bounds one reply (default 8,192). `temperature` and `seed` go to the
-    sampler. `per_minute` spaces the requests of this model, over all its threads and tasks. Keys
-    come from the provider's usual environment variable unless `api_key` is given.
+    `timeout`: the longest wait for an answer, or for the next piece of one, in seconds (two of the
+    SDKs would wait forever). `reasoning`: `"off"`, `"low"`, `"medium"` or `"high"`, if the provider
+    supports it. `max_output_tokens` limits one reply (default 8,192). `temperature` and `seed` go
+    to the sampler. `per_minute` limits the rate of this model's requests, across threads and tasks.
+    Keys come from the provider's usual environment variable unless `api_key` is given.
     `options` are the provider's own: see the class in its module (for OpenAI
     `api="responses"|"chat"`, for Ollama `num_ctx`, for Anthropic `cache=False`). Ollama's models
-    speak the dialect `auto` (`dialects/auto.py`); `dialect="native"` leaves it.
+    use the dialect `auto` (`dialects/auto.py`) unless you pass `dialect="native"`.
 
-    Raises ValueError for an unknown provider, and for a setting that the provider or the model is
-    known not to take. Raises ModelError if the SDK is not installed or there is no key. If only the
-    server knows what its model takes, `check()` or the first request raises BadRequest.
+    Raises ValueError for an unknown provider, or a setting that the provider or model is known not
+    to support. Raises ModelError if the SDK isn't installed or there is no key. If only the server
+    knows what its model supports, `check()` or the first request raises BadRequest.
     """
     provider, _, model = spec.partition(":")
     if provider not in PROVIDERS:
@@ -73,7 +73,7 @@ def connect(
             f"unknown provider {provider!r}; write PROVIDER:MODEL with one of: "
             f"{', '.join(PROVIDERS)}"
         )
-    from ..wire.settings import Settings  # late: it loads all of pydantic
+    from ..wire.settings import Settings  # late: it loads most of pydantic
 
     try:
         settings = Settings(
@@ -106,24 +106,24 @@ def connect(
     )
     if not getattr(connected, "is_local", False):
         return connected
-    from ..dialects import Tags, in_dialect, recovered, tagged  # late: most need none of it
+    from ..dialects import Tags, in_dialect, recovered, tagged  # late: rarely needed
 
     if provider == "ollama":
         connected = tagged(connected, Tags(plain="answer", answer=()), asks=False)
-    return in_dialect(recovered(connected), dialect)  # local servers leave calls in the text
+    return in_dialect(recovered(connected), dialect)  # local servers can leave calls in the text
 
 
 def _module_of(provider: str, package: str) -> ModuleType:
     """The module of a provider, which imports its SDK."""
     try:
         return importlib.import_module(f".{provider}", __name__)
-    except ImportError as error:  # the advice is right in the clone, and outside of it
+    except ImportError as error:  # the advice works in a clone and outside of one
         problem = (
             f"its SDK is not installed, or not complete ({error}); run: {install_command(package)}"
         )
     except Exception as error:
-        # Ollama's makes a client when it is imported, from the variables of the environment.
-        # Its error may quote a password in one.
+        # Ollama's SDK creates a client on import, from environment variables. Its error may quote a
+        # password.
         problem = (
             f"its SDK cannot be imported ({type(error).__name__}); check {provider.upper()}_* and "
             "*_PROXY in the environment"

@@ -1,9 +1,11 @@
-"""The address and the key of a provider: read from the arguments and the environment, and checked
-before an HTTP library can quote them.
+"""A provider's address and key: read them from arguments or the environment, and check them before
+an HTTP library can quote them in an error.
 
-Rule 1: only `shown_address` of an address is ever shown. The rest may hold a key.
-Rule 2: a key from the environment was not meant for any server. It is not sent over plain http to
-        another machine, with a warning. A key that is given as an argument is sent.
+Rule 1: only an address's scheme, host and port are ever shown (`mask_address`). The rest may
+        contain a key.
+Rule 2: a key from the environment wasn't chosen for this server. So it isn't sent over plain http
+        to another machine, and a warning says so. A key that's passed as an argument is always
+        sent.
 """
 
 import os
@@ -14,24 +16,24 @@ from urllib.parse import quote, unquote, urlsplit
 from ..errors import AuthError, ConnectionFailed
 from ..mistakes import warn
 
-NOT_NEEDED = "not-needed"  # the key for a server that asks for none; some SDKs require one
+NOT_NEEDED = "not-needed"  # for servers without keys; some SDKs require one
 OLLAMA = "http://127.0.0.1:11434"  # the usual address of its server
 NO_OLLAMA = "start it with: ollama serve (or install it from ollama.com)"
 NOT_SHOWN = "(an address that cannot be shown)"
-SHORTEST_SECRET = 12  # characters; shorter ones are made-up keys for local servers
+SHORTEST_SECRET = 12  # characters; shorter ones are dummy keys for local servers
 
-# The scheme, a login, host and port, and the rest. A rest with an "@" in it is half of a login
-# whose password has a slash.
+# The scheme, a login, host and port, and the rest. An "@" in the rest means that the login's
+# password has a slash.
 ADDRESS = re.compile(
     r"(https?://)?(?:[^\s/?#]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(?:[/?#][^\s@]*)?", re.IGNORECASE
 )
-KEPT_PRIVATE = re.compile(  # nobody else reads what is sent: by https, or to this machine
+KEPT_PRIVATE = re.compile(  # private connections: https, or to this machine
     r"https:|http://((.+\.)?localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\])(:\d+)?$"
 )
 
 
 def mask_address(url: str) -> str:
-    """The part of an address that may be shown: its scheme, host and port."""
+    """The part of an address that's safe to show: its scheme, host and port."""
     found = ADDRESS.fullmatch(url)
     if not found:
         return NOT_SHOWN
@@ -39,21 +41,20 @@ def mask_address(url: str) -> str:
     return f"{scheme or 'http://'}{host}{port}".lower()  # rule 1
 
 
-def check_url(url: str, provider: str) -> str:
-    """`url` with a scheme; plain http if it names none. Raises ConnectionFailed if it is not valid:
-    each HTTP library would raise another error.
+def check_url(url: str, provider: str, source: str = "base_url") -> str:
+    """`url` with a scheme; http if it has none. Raises ConnectionFailed if it's invalid, since each
+    HTTP library would raise a different error. `source`: where the address was set.
     """
     if mask_address(url) == NOT_SHOWN:
-        raise ConnectionFailed(f"{provider}: the address is no URL; check base_url")
+        raise ConnectionFailed(f"{provider}: the address isn't a URL; check {source}")
     if "://" in url:
         return url
     return f"http://{url}"
 
 
 def ollama_address(given: str | None) -> str | None:
-    """The address of an Ollama server: the one that is `given`, else that of OLLAMA_HOST, in any
-    form that Ollama takes (`:11434`, a host alone). None if there is neither. Raises ValueError for
-    a port that is no number.
+    """An Ollama server's address: `given`, or else OLLAMA_HOST, in any form that Ollama accepts
+    (`:11434`, a host alone). None if neither is set. Raises ValueError if the port isn't a number.
     """
     address = given or os.getenv("OLLAMA_HOST")
     if not address or "://" in address:
@@ -67,7 +68,7 @@ def ollama_address(given: str | None) -> str | None:
 
 
 def is_silent(url: str) -> bool:
-    """Is nothing listening at `url`? False for another machine: there may be a proxy in between."""
+    """Is nothing listening at `url`? False for another machine, because of possible proxies."""
     parts = urlsplit(url)
     if parts.scheme != "http" or is_exposed(url):
         return False
@@ -84,8 +85,8 @@ def is_exposed(url: str) -> bool:
 
 
 def find_key(given: str | None, provider: str, url: str, *variables: str) -> str:
-    """The key that was `given`, else that of the first variable that holds one, else NOT_NEEDED.
-    Raises AuthError for a key that cannot be sent in a header.
+    """`given`, or else the first variable that's set, or else NOT_NEEDED. Raises AuthError for a
+    key that can't be sent in a header.
     """
     source = "api_key"
     key = (given or "").strip()
@@ -97,14 +98,14 @@ def find_key(given: str | None, provider: str, url: str, *variables: str) -> str
                 return NOT_NEEDED
     if not key:
         return NOT_NEEDED
-    # A key that was copied from a page may hold a quotation mark or an invisible character.
+    # A key copied from a web page may contain a curly quote or an invisible character.
     if not (key.isascii() and key.isprintable()):
         raise AuthError(f"{provider}: no header can carry this API key; check {source}")
     return key
 
 
 def is_left_out(provider: str, url: str, *variables: str) -> bool:
-    """Are these variables of the environment not sent to `url`? Then there is a warning."""
+    """Must these environment variables not be sent to `url`? If so, warn about it."""
     held = [variable for variable in variables if os.getenv(variable)]
     if not held or not is_exposed(url):  # rule 2
         return False
@@ -116,8 +117,8 @@ def is_left_out(provider: str, url: str, *variables: str) -> bool:
 
 
 def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
-    """What no error may repeat: the key, and each word of the `headers` and of `url` except its
-    host. Also as a URL spells them.
+    """What errors must not repeat: the key, and each word of `headers` and `url` except the host.
+    Also in URL encoding.
     """
     text = " ".join((url, *headers))
     words = {key, *re.split(r"[\s:/@?&=]+", text)} - {urlsplit(url).hostname}
@@ -125,5 +126,5 @@ def secrets_in(key: str, url: str, *headers: str) -> re.Pattern[str]:
     for word in words:
         if len(word) >= SHORTEST_SECRET:
             spellings |= {word, unquote(word), quote(word, safe="")}
-    longest_first = sorted(spellings, reverse=True)  # of two that begin alike
+    longest_first = sorted(spellings, reverse=True)  # in case one is a prefix of another
     return re.compile("|".join(map(re.escape, longest_first)))

@@ -1,13 +1,13 @@
-"""Anthropic: a client of the Messages API, through the official SDK.
+"""Anthropic: the Messages API, through the official SDK.
 
 Rule 1: if `reasoning` is set, the API is asked once how much the model can reason
         (`GET /v1/models/{id}`).
-Rule 2: the API is asked to cache what is sent, unless `cache` is false (see the marks of the wire).
+Rule 2: requests ask the API to cache them, unless `cache` is false (the marks are set in `wire/`).
 Rule 3: thinking that was signed under other instructions or tools is left out. If the API wants it
-        back, as in the middle of a tool loop, it gets it, and is asked to drop what is not valid
-        (`drop_block`). If it refuses that, too, the error says what to do.
+        anyway, as in the middle of a tool loop, it's sent, and the API is asked to drop what isn't
+        valid (`drop_block`). If the API refuses even that, the error says what to do.
 
-Limitation: it needs a key. A profile of the SDK on disk is not read.
+Limitation: it needs a key. The SDK's profiles on disk aren't read.
 """
 
 import re
@@ -24,32 +24,32 @@ from ..wire.json_reading import json_value
 from .reasoning import ALL, Levels
 from .stainless import Stainless
 
-# These answer 400 to forced tool use. A date may follow the name, but not a digit right away:
+# These answer 400 to forced tool use. A date may follow the name, but not directly a digit:
 # claude-fable-5-20260801 is another model.
 REFUSES_FORCING = re.compile(r"claude-(fable-5-[12]|mythos-5-[12]|opus-5-5|sonnet-5-5)(?!\d)")
-# These write their notes between two calls as thinking, which is empty unless it is asked for.
+# These write their notes between calls as thinking, which is empty unless it's requested.
 NOTES_IN_THINKING = re.compile(r"claude-(opus|sonnet)-5-5(?!\d)")
 
 
 class Anthropic(Stainless):
     """A Claude model, or another one behind a server that speaks the Messages API.
 
-    `thinking` is the API's own setting for native thinking, such as `{"type": "adaptive"}`, for
-    what `reasoning` does not cover. `strict`: the sampler keeps to the closed schemas of tools.
-    `cache`: what was sent once is read from a cache the next time, for a tenth of the price
-    (written for 1.25 of it; kept for five minutes).
+    `thinking` is the API's own setting for native thinking, such as `{"type": "adaptive"}`, where
+    `reasoning` isn't enough. `strict`: the sampler follows the tools' closed schemas. `cache`:
+    repeated input is read from a cache for a tenth of the price (writing costs 1.25 times; entries
+    last five minutes).
     """
 
     sdk = anthropic
     client_class = "Anthropic"
     main_key = "ANTHROPIC_API_KEY"
-    keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # the API takes both
+    keys = (main_key, "ANTHROPIC_AUTH_TOKEN")  # the API accepts both
     extras = {"ANTHROPIC_CUSTOM_HEADERS": ("_custom_headers", {})}  # noqa: RUF012
     usual_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     wire = wire
     remedies = (
-        # Rule 3: thinking is wanted back that was signed under other instructions.
+        # Rule 3: the API wants thinking back that was signed under other instructions.
         ("Expected `thinking`|bound to a different conversation", "drop_block", True),
         ("block_binding: |anthropic-beta", "drop_block", False),
     )
@@ -68,7 +68,7 @@ class Anthropic(Stainless):
         self.settings.refuse("anthropic's API", "temperature", "seed")
         is_usual = thinking is None and self.settings.reasoning is None
         if is_usual and NOTES_IN_THINKING.match(model):
-            self.options["thinking"] = wire.SHOWN  # as they think by default
+            self.options["thinking"] = wire.SHOWN  # these think by default
         if "budget_tokens" in str(thinking) or REFUSES_FORCING.search(model):
             self.refused = {"named": "", "required": ""}
 
@@ -98,7 +98,7 @@ class Anthropic(Stainless):
                 levels = []
         except Exception as error:
             self.translate(error)  # raises a bug
-            return ALL  # no answer, as from a proxy; what is wrong, the request will show
+            return ALL  # no answer, as from a proxy; the request itself will show any problem
         if not ways_off:
             return levels
         if self.settings.reasoning == "off":
@@ -107,8 +107,8 @@ class Anthropic(Stainless):
 
 
 class NamedEvents(anthropic.Stream[object]):
-    """A stream whose events have names. Some servers leave out the `event:` lines. The SDK passes
-    over such events, without a word.
+    """A stream that names its events. Some servers omit the `event:` lines, and the SDK silently
+    skips events without a name.
     """
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
@@ -125,7 +125,7 @@ class AsyncNamedEvents(anthropic.AsyncStream[object]):
 
 
 def _name_event(event: ServerSentEvent) -> ServerSentEvent:
-    """`event`, with the type in its data for a name, if it has none."""
+    """`event`, named by the type in its data if it has no name."""
     data = json_value(event.data)
     if event.event or not isinstance(data, dict):
         return event
@@ -133,5 +133,5 @@ def _name_event(event: ServerSentEvent) -> ServerSentEvent:
 
 
 def _find_supported(capabilities: Json, *names: Any) -> list[Any]:
-    """Those of `names` that the model can do."""
+    """The `names` that the model supports."""
     return [name for name in names if capabilities[name]["supported"]]

@@ -1,11 +1,11 @@
-"""What the providers share, besides asking. A provider is a wire protocol and a client.
+"""What all providers share, except sending requests. A provider is a wire protocol and a client.
 
 Rule 1: the protocol (`wire/`) translates requests and replies. The client is the SDK's: `post`
-        sends JSON with it, and `translate` reads its exceptions. What an error means stands in
-        `errors.py`; how one asks, and what is done about an error, in `provider.py`.
-Rule 2: questions to a server about its model are asked once, before the first request (`learn`).
-Rule 3: what a provider signed goes back to the host that signed it, and to no other; where the
-        signature covers them, under the same instructions and tools.
+        sends JSON with it, and `translate` reads its exceptions. `errors.py` defines what an error
+        means; `provider.py` sends requests and handles errors.
+Rule 2: the server is asked about its model once, before the first request (`learn`).
+Rule 3: signed content is sent back only to the host that signed it, and only under the same
+        instructions and tools if the signature covers them.
 """
 
 import asyncio
@@ -47,28 +47,28 @@ PAGE = "the server sent an HTML page instead of JSON"
 
 
 class Endpoint(Model):
-    """Where requests go, and in which form: the part of a provider that knows its server.
+    """Where requests go and in which form: the part of a provider that knows its server.
 
-    `wire`: the module of `wire/` that it speaks. `options`: what its `to_wire` takes besides the
-    settings. `refused`: the kinds of tool choice that this model does not take (`"named"`,
-    `"required"`, `"none"`, and `"form"` for a schema in place of one), each with the text of the
-    refusal. It starts with what is known of the model, without a text, and grows with what its
-    server refuses. `left_out`: fields that the kit would add by itself (`refusals.py`).
+    `wire`: its module in `wire/`. `options`: arguments of its `to_wire` other than the settings.
+    `refused`: the kinds of tool choice that this model doesn't support (`"named"`, `"required"`,
+    `"none"`, and `"form"` for a schema instead of a choice), each with the refusal's text. It
+    starts with what's known about the model, without texts, and grows with each refusal.
+    `left_out`: fields of the kit's own that this server doesn't accept (`refusals.py`).
     """
 
     wire: ModuleType
     http: ModuleType  # the HTTP library under the SDK
-    main_key: str  # the variable of its key that errors name
-    keys: tuple[str, ...]  # the variables that may hold the key
+    main_key: str  # the environment variable for its key that errors name
+    keys: tuple[str, ...]  # all variables for the key
     needs_key = True  # at the usual address
     usual_url: str
-    url_variable: str  # which may hold another one
-    extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; how to take them out
-    # What a server complains of, as a pattern; the option of `to_wire` that helps, and its value.
+    url_variable: str  # may set another one
+    extras: Mapping[str, tuple[str, Any]] = {}  # variables that the SDK sends; how to remove them
+    # A pattern for a server's complaint; the option of `to_wire` that helps, and its value.
     remedies: tuple[tuple[str, str, Any], ...] = ()
     retries = 2
-    always_streams = False  # also where nobody watches: then `timeout` is silence there, too
-    no_server = "check base_url, the network, and that the server runs"  # advice
+    always_streams = False  # even in `complete`, so `timeout` bounds each silence there as well
+    no_server = "check {address}, the network, and that the server runs"  # advice
 
     def __init__(
         self,
@@ -87,9 +87,12 @@ class Endpoint(Model):
         self.pace = Pace(settings.per_minute or inf)
         self.refused: dict[str, str] = {}
         self.left_out: set[str] = set()
-        base_url = base_url or os.getenv(self.url_variable)
-        self.is_local = bool(base_url) or not self.needs_key  # a server of the user's own
-        self.url = check_url(base_url or self.usual_url, self.name)
+        self.url_source = "base_url"
+        if not base_url and os.getenv(self.url_variable):
+            self.url_source = self.url_variable
+        base_url = self.find_address(base_url)
+        self.is_local = bool(base_url) or not self.needs_key  # the user's own server
+        self.url = check_url(base_url or self.usual_url, self.name, self.url_source)
         self.host = urlsplit(self.url).hostname or ""
         self.key = find_key(api_key, self.name, self.url, *self.keys)
         if self.key == NOT_NEEDED and not self.is_local:
@@ -102,23 +105,35 @@ class Endpoint(Model):
             self.key, self.url, *(os.getenv(variable, "") for variable in self.extras)
         )
         self._has_learned = False
-        # The free places on the async clients of each event loop.
+        # The free slots on each event loop's async clients.
         self._async_clients: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+
+    def find_address(self, given: str | None) -> str | None:
+        """`given`, or else the variable's address. None if neither is set."""
+        return given or os.getenv(self.url_variable)
+
+    @property
+    def shown_address(self) -> str:
+        """The server's address, with the variable that set it, if one did."""
+        address = mask_address(self.url)
+        if self.url_source == self.url_variable:
+            return f"{address} ({self.url_variable})"
+        return address
 
     @cached_property
     def client(self) -> Any:
-        """The SDK's client, made when it is needed."""
+        """The SDK's client, created when needed."""
         client = self._connect_or_fail()
         finalize(self, client.close)
         return client
 
     @asynccontextmanager
     async def _loop_client(self, trip: Trip) -> AsyncIterator[Any]:
-        """A client of the running loop, for one request, which is on this `trip`.
+        """A client of the running event loop, for one request (`trip`).
 
-        A connection pool belongs to the loop that opened it: in a second `asyncio.run` it is dead.
-        And for every request it looks at all its connections, so 200 requests at once are much
-        faster on a dozen clients than on one.
+        A connection pool belongs to the loop that opened it and is unusable in a second
+        `asyncio.run`. And a pool scans all its connections for each request, so 200 parallel
+        requests are much faster on a dozen clients than on one.
         """
         free = self._async_clients.setdefault(asyncio.get_running_loop(), [])
         if not free:
@@ -134,12 +149,12 @@ class Endpoint(Model):
                     await trip.response.aclose()
 
     def _connect_or_fail(self, *, is_async: bool = False) -> Any:
-        """`connect`. By now only the proxy that the environment names can be wrong."""
+        """`connect`. At this point, only the environment's proxy settings can be wrong."""
         try:
             arguments = make_client_arguments(self.http, self.url)
             return self.connect(arguments, is_async=is_async)
         except (ImportError, ValueError, self.http.InvalidURL):
-            pass  # it may quote a password, so it is not the context of ours
+            pass  # it may quote a password, so it mustn't become our error's context
         raise ConnectionFailed(
             f"{self.name}: the address of the proxy does not work (SOCKS needs the package "
             "socksio); check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
@@ -148,7 +163,7 @@ class Endpoint(Model):
     def to_wire(
         self, request: Request, lesson: Lesson | None = None, *, stream: bool = False
     ) -> Json:
-        """The request as the provider's JSON, without what this server does not take."""
+        """The request as the provider's JSON, without what this server doesn't accept."""
         left_out = self.left_out
         options = self.options
         if lesson is not None:
@@ -170,15 +185,15 @@ class Endpoint(Model):
         return body
 
     def check(self) -> None:
-        """Raises the ModelError that a run would meet at once, as far as the server tells."""
+        """Raises the ModelError that a run would get at once, if the server can tell."""
         self._learn_once(Trip())
 
     def _has_questions(self, request: Request) -> bool:
-        """Has the server to be asked something before this request?"""
+        """Does the server have to be asked something before this request?"""
         return not self._has_learned
 
     def _learn_once(self, trip: Trip, request: Request | None = None) -> None:
-        """Ask the server about its model, and what else has to be known before a `request`."""
+        """Ask the server about its model, and anything else that a `request` depends on."""
         if not self._has_learned:  # rule 2
             with trip:
                 levels = self.learn()
@@ -186,15 +201,15 @@ class Endpoint(Model):
             self._has_learned = True
 
     def form(self, request: Request) -> Json | None:
-        """The schema that the reply has to have in place of a tool choice (`wire/forms.py`)."""
+        """The schema that replaces a tool choice (`wire/forms.py`), if any."""
         return None
 
     def render_prompt(self, request: Request) -> str | None:
-        """The prompt that the model would see. None if the server does not tell."""
+        """The prompt that the model would see. None if the server doesn't reveal it."""
         return None
 
     def keep(self, lesson: Lesson) -> set[str]:
-        """Ask in this way from now on. Returns the fields that are left out for the first time."""
+        """Apply a lesson from now on. Returns the fields that are newly left out."""
         new = lesson.left_out - self.left_out
         self.options |= lesson.options
         self.refused |= lesson.refused
@@ -202,21 +217,21 @@ class Endpoint(Model):
         return new
 
     def digest_signed(self, body: Json) -> str:
-        """A digest of what a signature in the reply covers, besides the messages (rule 3)."""
+        """A digest of what the reply's signature covers in addition to the messages (rule 3)."""
         return ""
 
     def remark(self, reply: Assistant, response: Json, body: Json) -> Assistant:
-        """`reply` with what else the response tells a person (`cause`, `notice`)."""
+        """`reply` with the response's information for a person (`cause`, `notice`)."""
         return reply
 
-    # What went wrong, as one of our errors.
+    # Errors, translated into ours.
 
     def translate(self, error: BaseException) -> ModelError:
-        """`error` as one of ours. Raises it if it comes neither from the provider nor from the
-        network: then it is a bug. After a response has come, any error means that it cannot be
-        read. A provider adds the errors of its SDK that say more than the response.
+        """Translate `error` into one of ours. If it comes from neither the provider nor the
+        network, it's a bug and is raised. Once a response has arrived, any error means that it
+        can't be read. A provider adds the SDK errors that say more than the response.
         """
-        where = mask_address(self.url)
+        where = self.shown_address
         match error:
             case ModelError():  # already one of ours
                 return error
@@ -226,8 +241,9 @@ class Endpoint(Model):
                     "timeout (a large model takes long to load)"
                 )
             case self.http.ConnectError() | ConnectionError():
+                advice = self.no_server.format(address=self.url_source)
                 return ConnectionFailed(
-                    f"{self.name}: no server at {where}; {self.no_server}", retryable=True
+                    f"{self.name}: no server at {where}; {advice}", retryable=True
                 )
             case self.http.TransportError():
                 broken = f"the connection to {where} broke ({type(error).__name__})"
@@ -242,27 +258,35 @@ class Endpoint(Model):
         return self.make_damage_error(error)
 
     def make_damage_error(self, error: BaseException | None = None) -> BadResponse:
-        """The error for an HTTP 200 that holds no reply; `error` came up when it was read."""
+        """The error for an HTTP 200 without a valid reply. `error` was raised when it was read."""
         if find_trip().is_page:
-            return BadResponse(f"{self.name}: {PAGE}; {RIGHT_KIND}")
+            return BadResponse(f"{self.name}: {PAGE}; {self.right_kind}")
         return BadResponse(
             f"{self.name}: what the server sent is not a reply ({describe_damage(error)}); "
-            f"{RIGHT_KIND}"
+            f"{self.right_kind}"
         )
 
+    @property
+    def right_kind(self) -> str:
+        """The advice for an answer that isn't a reply."""
+        return RIGHT_KIND.format(address=self.url_source)
+
     def make_error(self, answer: Any) -> ModelError:
-        """The error in the response that has come: an error object, or a text."""
+        """The error in a response: an error object, or a text."""
         trip = find_trip()
         complaint = read_complaint(answer)
         if trip.is_page:
             complaint = complaint._replace(message=PAGE)
         meaning, status = classify(complaint, self.name, trip.response.status_code)
         advice = meaning.advice.format(
-            key=self.main_key, model=self.model, most=f"{self.settings.most_output:,} tokens"
+            key=self.main_key,
+            model=self.model,
+            most=f"{self.settings.most_output:,} tokens",
+            address=self.url_source,
         )
         if issubclass(meaning.kind, ModelNotFound):
             advice += describe_end(self.model)
-        # The server may know better than its status.
+        # The header may contradict the status.
         headers = trip.response.headers
         may_retry = headers.get("x-should-retry") != "false"
         return meaning.kind(
@@ -274,20 +298,20 @@ class Endpoint(Model):
         )
 
     def quote(self, text: str) -> str:
-        """A provider's text for use in a message: one line, not too long, without secrets."""
+        """A provider's text for an error message: one line, shortened, without secrets."""
         return shorten(self.secrets.sub("***", text).strip().rstrip("."), 300)
 
-    # What each provider writes.
+    # What each provider defines.
 
     def connect(self, arguments: Json, *, is_async: bool) -> Any:
-        """A client of the SDK. Its HTTP client is made with these `arguments`: they hold the bounds
-        of `transport.py`. Its `close` closes the connections.
+        """A client of the SDK. Its HTTP client is created with these `arguments`, which apply the
+        bounds of `transport.py`. Its `close` closes the connections.
         """
         raise NotImplementedError
 
     def post(self, client: Any, body: Json, *, stream: bool) -> Any:
         """Send the JSON of `to_wire` with one of these clients. Returns the response or, for a
-        `stream`, an iterator of events; an async client returns an awaitable of it.
+        `stream`, an iterator of events. With an async client, it returns an awaitable of these.
         """
         raise NotImplementedError
 
@@ -296,11 +320,11 @@ class Endpoint(Model):
         return answer
 
     def fold(self) -> Any:
-        """What accumulates the events of a stream into one response."""
+        """An accumulator that turns a stream's events into one response."""
         return self.wire.Fold()
 
     def learn(self) -> Levels:
-        """Ask the server what the model can do, before the first request. Returns the levels of
-        reasoning that it takes: all of them if the server does not tell, for then it is tried.
+        """Ask the server what the model supports, before the first request. Returns its levels of
+        reasoning, or all levels if the server can't tell: the request will then show.
         """
         return ALL

@@ -1,9 +1,9 @@
-"""Reads what an error answer says, in whatever shape a server sends it.
+"""Read the message of an error response, whatever its shape.
 
-Rule 1: the message is text for a person. It's never a Python value, and JSON only if no part of it
-        is a message.
-Rule 2: if the server names the field it means (`param`, `loc`), the message names it, too.
-Rule 3: a gateway may quote the error of the host behind it. Then both are in the message.
+Rule 1: the message is text for a person. It's never a Python value. It's JSON only if nothing in
+        the response looks like a message.
+Rule 2: if the server names a field (`param`, `loc`), so does the message.
+Rule 3: a gateway may quote its upstream's error. The message then includes both.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ CODE_KEYS = ("code", "error_code", "status_code", "errcode", "status")
 
 
 class Complaint(NamedTuple):
-    """What a server complains of. `kind` is OpenAI's and Anthropic's `type`, or Google's `status`.
-    Each part may be empty.
+    """A server's error. `kind` is OpenAI's and Anthropic's `type`, or Google's `status`. Each part
+    may be empty.
     """
 
     message: str = ""
@@ -40,12 +40,12 @@ class Complaint(NamedTuple):
 
 
 def read_complaint(answer: Any) -> Complaint:
-    """The complaint in an error answer: a text, an error object, or a list of them."""
+    """The complaint in an error response: a text, an error object, or a list of them."""
     match answer:
         case None:
             return Complaint()
         case str():
-            inner = json_value(answer)  # Ollama passes on what its engine said, as text
+            inner = json_value(answer)  # Ollama passes on its engine's error as text
             if isinstance(inner, (dict, list)):
                 return read_complaint(inner)
             if isinstance(inner, str):
@@ -63,15 +63,15 @@ def read_complaint(answer: Any) -> Complaint:
 
 
 def is_complaint(body: Any) -> bool:
-    """Does a body that is not a reply say what went wrong?"""
+    """Does a body that isn't a reply contain an error message?"""
     if not isinstance(body, dict):
         return False
     return any(isinstance(body.get(key), (str, list)) and body[key] for key in MESSAGE_KEYS)
 
 
 def describe_damage(error: BaseException | None) -> str:
-    """What is wrong with a body, by the `error` that reading it raised. In words: the name of a
-    Python exception doesn't help to find what is wrong with a server.
+    """What's wrong with a body, from the `error` that reading it raised. In plain words, because
+    the name of a Python exception doesn't help to debug a server.
     """
     match error:
         case KeyError(args=[str(key)]):
@@ -105,8 +105,8 @@ def _read_object(error: dict[str, Any]) -> Complaint:
 
 
 def _name_field(found: Complaint, error: dict[str, Any]) -> Complaint:
-    """`found` with the field that the error names (rule 2), and with what the host behind a gateway
-    said (rule 3).
+    """`found` with the field that the error names (rule 2), and with a gateway's upstream error
+    (rule 3).
     """
     message = found.message
     place = error.get("loc")
@@ -139,14 +139,14 @@ def _find_code(error: dict[str, Any]) -> str:
 
 
 def _show_code(value: Any) -> str:
-    """A type or a code as text. Some gateways write `"None"` for none."""
+    """A type or a code as text. Some gateways write `"None"` instead of null."""
     if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "None":
         return str(value)
     return ""
 
 
 def _fill(first: Complaint, second: Complaint) -> Complaint:
-    """`first`, with what it lacks from `second`."""
+    """`first`, with its empty parts filled from `second`."""
     return Complaint(*[one or other for one, other in zip(first, second, strict=True)])
 
 

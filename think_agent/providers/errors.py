@@ -1,17 +1,16 @@
-"""What a provider's error means: one table for all of them.
+"""What a provider's error means: one table for all providers.
 
-Rule 1: the message is read out of the response, or out of the SDK's exception (`complaints.py`).
-        What it means is decided here, by one line: the HTTP status, the provider, the type, the
-        code and the message.
-Rule 2: the table is data. The first pattern that fits the line counts: those of wordings come first
-        (`WORDINGS`), then those of the status alone (`STATUSES`).
-Rule 3: an error inside an HTTP 200 has no status of its own. `classify` finds one: by its type,
-        else by its code, else by the first wording that fits. If none of them is known, the server
-        is at fault, and the request is tried again.
-Rule 4: an error is `retryable` if it may pass by itself: too many requests, an overload, a broken
-        connection. Spent money isn't: waiting doesn't bring it back. There is no second try after a
-        whole timeout of silence, or if the server says `x-should-retry: false`.
-Rule 5: advice names a setting as it is called in code and, with dashes, on the command line.
+Rule 1: the message comes from the response or the SDK's exception (`complaints.py`). Its meaning is
+        decided here, from one line: the HTTP status, provider, type, code and message.
+Rule 2: the table is data. The first pattern that matches the line decides: first the wordings
+        (`WORDINGS`), then the status alone (`STATUSES`).
+Rule 3: an error inside an HTTP 200 has no status. `classify` finds one from its type, or else its
+        code, or else the first wording that matches. If all are unknown, it counts as the server's
+        fault, and the request is retried.
+Rule 4: an error is `retryable` if waiting may help: too many requests, an overload, a broken
+        connection. Spent credit isn't. There is no retry after a full timeout, or if the server
+        says `x-should-retry: false`.
+Rule 5: advice names settings as in code. On the command line they have dashes.
 """
 
 import re
@@ -33,19 +32,19 @@ from ..errors import (
 )
 from .complaints import Complaint
 
-RIGHT_KIND = "check that base_url points to the right kind of server"
+RIGHT_KIND = "check that {address} points to the right kind of server"
 
 
 class UnreadCall(BadResponse):
-    """The model's call could not be read, or there was none where one was forced, or the model
-    wrote the same token again and again.
+    """The model's call couldn't be read, or a forced call is missing, or the model repeated one
+    token again and again.
     """
 
 
 class ErrorPattern(NamedTuple):
-    """What an error means, if the pattern is found in `STATUS provider: type code message`.
-    `advice` may hold `{key}` (the variable of the API key), `{model}`, and `{most}` (the bound on
-    the tokens of a reply).
+    """What an error means if the pattern occurs in `STATUS provider: type code message`. `advice`
+    may contain `{key}` (the variable for the API key), `{model}`, `{most}` (the limit on a reply's
+    tokens), and `{address}` (what set the server's address: a variable, or `base_url`).
     """
 
     kind: type[ModelError]
@@ -61,14 +60,14 @@ NO_CALL = (
     r"^(400|422|500) .*(pars\w+ (the )?(tool|function) call|tool call pars|failed to parse input|"
     "tool_use_failed|did not call a tool|does not match the expected .*format)"
 )
-OLLAMA_PARSERS = (  # of Ollama's own models; from another server this means an error of its own
+OLLAMA_PARSERS = (  # for Ollama's own models; from another server these mean something else
     "^500 ollama: .*(token repeat limit|XML syntax error|expected element type|"
     "empty (Laguna )?(tool|function|argument)|mismatched arg_key|is missing for tool|"
     "tool .* (is not declared|not found)|undeclared .*function|ATEM|Glimmer|GLM tool call|"
     "failed to parse JSON|unexpected end of JSON|invalid character|cannot unmarshal)|"
     "^500 ollama: EOF$"
 )
-# As they say it: Ollama, OpenRouter, OpenAI, Groq, and vLLM and llama.cpp of how they were started.
+# The wordings of Ollama, OpenRouter, OpenAI, Groq, and (about missing flags) vLLM and llama.cpp.
 NO_TOOLS = (
     "does not support tools|support tool use|tools is not supported|"
     "tool calling` is not supported|requires --(enable-auto-tool-choice|jinja)"
@@ -78,8 +77,8 @@ NO_MODEL = (
     r"unknown model|(invalid|not a valid|not a chat) model|supported API model names|"
     r"\bmodel\b.*\b(was|is|has been) (deprecated|retired|decommissioned|shut ?down|removed))"
 )
-# The bound of a reply, as the kit sets it, does not fit into the window, the model's own bound, or
-# the tokens of a minute: vLLM, SGLang, OpenAI, Anthropic, DeepSeek, Groq, OpenRouter, TGI, Gemini.
+# The kit's token limit for a reply exceeds the window, the model's own limit, or the tokens per
+# minute: vLLM, SGLang, OpenAI, Anthropic, DeepSeek, Groq, OpenRouter, TGI, Gemini.
 OUTPUT_BOUND = (
     r"max_?(completion_|output_|new_)?tokens|(in|for) the (completion|output)\b|draft tokens|"
     r"completion tokens|maximum tokens you requested|tokens per min"
@@ -96,7 +95,7 @@ SPENT = (
     r"(no|not enough|more|all available|remaining) credits?\b|exceeded_current_quota|"
     r"recharge|top[- ]?up|arrear|overdue|payment|usage[_ ]limit"
 )
-# OpenAI says this of money alone. Gemini says it of a minute's quota, too.
+# OpenAI says this only about money, Gemini also about a quota per minute.
 QUOTA = r"^429 (?!gemini).*current quota, please check your plan(?!.*(retry in|per.?minute))"
 PLAN = "check plan and billing, wait until the limit is lifted, or send less"
 SLIP = "the model made a mistake; ask again"
@@ -106,7 +105,7 @@ CONTEXT = (
     "turns (keep_turns) or, on Ollama, raise num_ctx"
 )
 REPLY_BOUND = "set max_output_tokens lower: a reply may take up to {most} now"
-WORDINGS = [  # the first one that fits
+WORDINGS = [  # the first match decides
     ErrorPattern(ToolsUnsupported, NO_TOOLS,
             "speak json with it (--dialect json), or pick a model and a server that call tools"),
     ErrorPattern(BadRequest, "does not support thinking", "leave out reasoning"),
@@ -136,7 +135,7 @@ WORDINGS = [  # the first one that fits
             r"policy_violation|safety (system|filter|setting)|content filter|inspection ?failed|"
             "inappropriate|prohibited content|sensitive (content|information|words))",
             "the provider's filter refuses it: change the request"),
-    # Plain words for "your request is wrong". They matter inside an HTTP 200 alone.
+    # General wordings for a wrong request. They only matter inside an HTTP 200.
     ErrorPattern(BadRequest, r"^400 .*(bad request|extra inputs|not (supported|permitted|allowed)|"
             r"unsupported|unrecogni[sz]ed|unknown (parameter|field|name)|malformed|"
             r"invalid (request|param|argument|value|schema|type|input|json|message|role|image)|"
@@ -149,16 +148,16 @@ STATUSES = [
     ErrorPattern(AuthError, "^40[123] ", KEY),
     ErrorPattern(ModelNotFound, "^404 .*model", "check the model's name"),
     ErrorPattern(BadRequest, "^40[45] ",
-            "check base_url (OpenAI's kind usually ends in /v1, Ollama's does not)"),
+            "check {address} (OpenAI's kind usually ends in /v1, Ollama's does not)"),
     ErrorPattern(RateLimited, "^429 ", "wait, or send less at a time", retryable=True),
     ErrorPattern(Overloaded, "^40[89] |^[5-9]", "try again later", retryable=True),
     ErrorPattern(BadRequest, "^4", "change the request"),
-    ErrorPattern(BadResponse, "", "it redirects, or sends nothing: check base_url"),
+    ErrorPattern(BadResponse, "", "it redirects, or sends nothing: check {address}"),
 ]  # fmt: skip
-WORDED = (400, 401, 402, 404, 500)  # the statuses under which a wording is looked up (rule 3)
+WORDED = (400, 401, 402, 404, 500)  # the statuses to try for a wording (rule 3)
 
-# The HTTP status that fits a type or a code, by the words in it (`DataInspectionFailed`,
-# `model_not_found`). The first one that is found counts.
+# The HTTP status for a type or a code, by words in it (`DataInspectionFailed`, `model_not_found`).
+# The first match decides.
 CODES = (
     (400, r"image"),
     (429, r"quota|rate limit|too many|slow ?down|throttl|resource exhausted|usage limit"),
@@ -173,11 +172,11 @@ CODES = (
           r"too (large|long|small)|exceed|validation|failed precondition|out of range|"
           r"not (supported|allowed)|refus|blocked|value error|schema"),
 )  # fmt: skip
-GENERAL = r"^(invalid|bad) request( error)?$"  # a type of many errors: the code says more
+GENERAL = r"^(invalid|bad) request( error)?$"  # a vague type: the code says more
 
 
 def classify(complaint: Complaint, provider: str, status: int) -> tuple[ErrorPattern, int]:
-    """What a complaint means, and its HTTP status (rule 3)."""
+    """The meaning of a complaint, and its HTTP status (rule 3)."""
     if status != 200:
         return _look_up(complaint, provider, status), status
     known = find_status(complaint)
@@ -191,8 +190,8 @@ def classify(complaint: Complaint, provider: str, status: int) -> tuple[ErrorPat
 
 
 def find_status(complaint: Complaint) -> int:
-    """The HTTP status that fits the type of a complaint, or else its code; 0 if neither is known.
-    "Invalid request" is the type of many errors, so then the code comes first.
+    """The HTTP status for a complaint's type, or else its code; 0 if neither is known. "Invalid
+    request" is a vague type, so the code comes first for it.
     """
     words = [_words(complaint.kind), _words(complaint.code)]
     is_general = re.search(GENERAL, words[0])
@@ -211,8 +210,8 @@ def find_status(complaint: Complaint) -> int:
 
 
 def read_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to wait; None if it does not ask. It may give milliseconds,
-    seconds, or a date.
+    """How many seconds the server asks to wait; None if it doesn't. It can send milliseconds,
+    seconds or a date.
     """
     header = headers.get("retry-after", "")
     wait = 0.0
@@ -229,7 +228,7 @@ def read_wait(headers: Mapping[str, str]) -> float | None:
 
 def _look_up(complaint: Complaint, provider: str, status: int) -> ErrorPattern:
     line = _write_line(complaint, provider, status)
-    for meaning in (*WORDINGS, *STATUSES):  # the last one fits any line
+    for meaning in (*WORDINGS, *STATUSES):  # the last pattern matches any line
         if meaning.fits(line):
             break
     return meaning

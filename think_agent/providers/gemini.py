@@ -1,11 +1,11 @@
 """Gemini: Google's models, through the official `google-genai` package.
 
-Rule 1: plain JSON is sent and read, through the client under the SDK's typed methods: these drop
-        fields that they do not know, and write signatures in another alphabet. A stream is read one
-        layer deeper: there, an error inside it breaks on a code that is no number.
-Rule 2: one request is one reply: that client calls no functions and continues nothing by itself.
+Rule 1: plain JSON is sent and read with the SDK's low-level client, because its typed methods drop
+        unknown fields and re-encode signatures. Streams are read one layer deeper still, because
+        the SDK fails on errors in a stream whose code isn't a number.
+Rule 2: one request gives one reply: that client doesn't call functions or continue by itself.
 
-Limitation: it speaks to the Gemini API with a key, not to Vertex.
+Limitation: only the Gemini API with a key, not Vertex.
 """
 
 import json
@@ -28,7 +28,7 @@ RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 class Gemini(Provider):
     """A model of the Gemini API. The key is `api_key`, else GOOGLE_API_KEY, else GEMINI_API_KEY.
 
-    `strict`: the sampler keeps to the schemas of the tools (mode VALIDATED).
+    `strict`: the sampler follows the tools' schemas (mode VALIDATED).
     """
 
     wire = wire
@@ -43,8 +43,8 @@ class Gemini(Provider):
         check_reasoning(model.removeprefix("models/"), self.settings.reasoning, GEMINI)
 
     def connect(self, arguments: Json, *, is_async: bool) -> Any:
-        # By itself the SDK picks one of three HTTP libraries, whichever is installed, each with its
-        # own errors; and it closes only clients that it has made.
+        # The SDK would pick one of three HTTP libraries, whichever is installed, each with its own
+        # errors. And it closes only clients that it created.
         http = httpx2.Client(**arguments)
         http_async = httpx2.AsyncClient(**arguments)
         options = types.HttpOptions(
@@ -52,7 +52,7 @@ class Gemini(Provider):
             timeout=round(self.timeout * 1000),  # milliseconds
             httpx_client=http,
             httpx_async_client=http_async,
-            async_client_args={"ssl": arguments["verify"]},  # else it loads certificates
+            async_client_args={"ssl": arguments["verify"]},  # otherwise it loads certificates
         )
         api = genai.Client(enterprise=False, api_key=self.key, http_options=options)._api_client
 
@@ -69,14 +69,14 @@ class Gemini(Provider):
         return RawClient(api.request, stream, http.close)
 
     def post(self, client: "RawClient", body: Json, *, stream: bool) -> Any:
-        # Rule 2: untyped, so nothing is called or continued here.
+        # Rule 2: the untyped client makes exactly one request.
         path = f"models/{self.model.removeprefix('models/')}"
         if stream:
             return client.stream(f"{path}:streamGenerateContent?alt=sse", body)
         return client.request("post", f"{path}:generateContent", body)
 
     def decode(self, answer: Any) -> Any:
-        if isinstance(answer, types.HttpResponse):  # of `request`
+        if isinstance(answer, types.HttpResponse):  # from `request`
             return json.loads(answer.body or "")
         return answer
 
@@ -88,7 +88,7 @@ class Gemini(Provider):
         delay = RETRY_DELAY.search(details)
         if delay:
             problem.retry_after = float(delay[1])
-        if "PerDay" in details:  # a quota of a day does not come back in seconds
+        if "PerDay" in details:  # a daily quota doesn't reset in seconds
             problem.retryable = False
         return problem
 

@@ -1,11 +1,11 @@
 """The offline provider: a scripted model, for machines without a language model.
 
-connect("offline")                    plays `stand_in`, with whatever tools an agent has
-connect("offline", script=function)   plays a function Request -> Assistant
-connect("offline", pace=0.03)         waits so many seconds between the pieces of a stream
+connect("offline") plays `stand_in`, with any agent's tools connect("offline", script=function)
+plays a function Request -> Assistant
+connect("offline", pace=0.03) waits 0.03 s between the pieces of a stream
 
-Limitations: an example has the type of its schema, its first choice or its lower bound. A pattern
-and a length are not kept to: the tool says what does not fit, as it would to a model.
+Limitations: example values follow only the type, the first enum value and the lower bound of a
+schema, not patterns or lengths. The tool then reports the error, as it would to a model.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from ..wire.settings import Settings
 
 
 class Offline(ScriptedModel):
-    """A ScriptedModel with the provider name `offline`. It ignores address, key and timeout, and
-    refuses settings.
+    """A ScriptedModel with the provider name `offline`. It ignores the address, key and timeout,
+    and rejects settings.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Offline(ScriptedModel):
 
 
 def stand_in(request: Request) -> Assistant:
-    """The default script. It thinks, calls each `read_only` tool once, with example values, and
-    signals. Of every other tool it says what it would have called.
+    """The default script. It thinks, calls each `read_only` tool once with example values, and
+    signals the end. For every other tool it says which call it would have made.
     """
     turn = Turn.of(request.messages)
     text = "[scripted stand-in, no language model]"
@@ -64,7 +64,8 @@ def stand_in(request: Request) -> Assistant:
         text = f"{text} You said: {turn.request.text}"
     calls: list[ToolCall] = []
     has_think = False
-    for tool in sorted(request.tools, key=lambda tool: not tool.think_first):  # while covered
+    # Guarded tools first, while the thought covers them.
+    for tool in sorted(request.tools, key=lambda tool: not tool.think_first):
         example = ToolCall("", tool.name, example_of(tool.parameters))
         if tool.name == THINK_NAME:
             has_think = True

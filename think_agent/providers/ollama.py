@@ -87,7 +87,7 @@ class Ollama(Provider):
         **where: Any,
     ) -> None:
         options = {"num_ctx": num_ctx, "keep_alive": keep_alive, "think": think}
-        super().__init__(model, options, base_url=ollama_address(base_url), **where)
+        super().__init__(model, options, base_url=base_url, **where)
         self.refused = {"named": "", "required": "", "none": ""}
         if not format:
             self.refused["form"] = ""
@@ -99,6 +99,12 @@ class Ollama(Provider):
         self._reasons = False  # by itself, without being asked to
         # Can that be turned off at the end of the prompt alone? By the role of the last message.
         self._stops_at_end: dict[str, bool] = {}
+
+    def find_address(self, given: str | None) -> str | None:
+        try:
+            return ollama_address(given)
+        except ValueError as error:
+            raise ValueError(f"ollama: {error}; check {self.url_source}") from None
 
     def connect(self, arguments: Json, *, is_async: bool) -> Any:
         kind = ollama.AsyncClient if is_async else ollama.Client

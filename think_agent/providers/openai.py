@@ -1,8 +1,8 @@
 """OpenAI, and every server that speaks one of its APIs, through the official `openai` package.
 
-Rule 1: the Responses API for the official host, Chat Completions for every other (`base_url`);
-        `api` overrides.
-Rule 2: a server of your own needs no key; the official host does.
+Rule 1: it uses the Responses API at the official host, and Chat Completions at any other
+        (`base_url`). `api` overrides this.
+Rule 2: the official host needs a key; other servers may not.
 """
 
 from types import ModuleType
@@ -21,8 +21,8 @@ from .stainless import Stainless
 class OpenAI(Stainless):
     """A model at OpenAI, or at any server that speaks one of its APIs.
 
-    `api`: `"responses"` or `"chat"`; None chooses by the host. `strict`: the sampler keeps to the
-    closed schemas of tools; None means only at the official host.
+    `api`: `"responses"` or `"chat"`; None chooses by host. `strict`: the sampler follows the tools'
+    closed schemas; None means only at the official host.
     """
 
     sdk = openai
@@ -48,7 +48,7 @@ class OpenAI(Stainless):
         **where: Any,
     ) -> None:
         super().__init__(model, {}, **where)
-        is_official = f".{self.host}".endswith(".api.openai.com")  # or a region of it
+        is_official = f".{self.host}".endswith(".api.openai.com")  # or one of its regions
         if is_official:
             check_reasoning(model.removeprefix("ft:"), self.settings.reasoning, OPENAI)
         if api is None:
@@ -58,7 +58,7 @@ class OpenAI(Stainless):
                 self.wire = openai_responses
                 self.settings.refuse("openai's Responses API", "seed")
             case "chat":
-                name = "max_completion_tokens"  # the name for all newer models of OpenAI
+                name = "max_completion_tokens"  # the name for all newer OpenAI models
                 self.remedies = ((name, "max_name", name), (r"length (of )?9", "short_ids", True))
             case _:
                 raise ValueError(f'unknown api {api!r}; use "responses" or "chat"')
@@ -67,7 +67,7 @@ class OpenAI(Stainless):
         self.options["strict"] = strict
 
     def form(self, request: Request) -> Json | None:
-        """A form is tried where a server of your own has ignored a tool choice."""
+        """If another server has ignored a tool choice, try a schema instead."""
         if self.wire is not openai_chat or not self.is_local or "form" in self.refused:
             return None
         if has_ignored(request.messages, self.host):

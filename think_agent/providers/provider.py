@@ -1,17 +1,18 @@
-"""A provider as a Model: four ways to ask it, and one `Exchange` behind them. An exchange is one
-request on its way, until there is a reply or an error: asking, asking again, giving up.
+"""A provider as a Model: four methods that share one class, `Exchange`. An exchange is one request
+with its retries, until there is a reply or an error.
 
-Rule 1: if a server refuses a tool choice or a field that the kit adds by itself, it is asked at
-        once in another way (`refusals.py`). A body that was refused is not sent again.
-Rule 2: only this module retries. An error that is `retryable` leads to up to `retries` more tries,
-        but never after a part of the reply was shown, and after no wait over `LONGEST_WAIT`.
-Rule 3: a stream that breaks off, fails or falls silent is an unfinished reply if a part of it was
-        shown, else an error. After all of a reply has come, silence does no harm (Gemini marks no
-        end). A call that cannot be read makes a malformed reply: the model may do better.
-Rule 4: only what goes wrong after a response has come is the server's fault. Else it is a bug.
-Rule 5: our errors never have the SDK's error, which may hold a key, as their cause.
-Rule 6: tokens that a server does not count are estimated, and those of a failed try that it counts
-        are added to the reply that follows: limits have to hold.
+Rule 1: if a server refuses a tool choice or one of the kit's own fields, the request is changed and
+        sent again at once (`refusals.py`). A refused body is never sent twice.
+Rule 2: only this module retries. A `retryable` error leads to up to `retries` more tries, but not
+        after a part of the reply has been shown, and not if the wait would exceed `LONGEST_WAIT`.
+Rule 3: if a stream breaks, fails or times out, it becomes an unfinished reply if a part of it has
+        been shown, and otherwise an error. Once the whole reply has arrived, a timeout does no harm
+        (Gemini doesn't mark the end). An unreadable call makes a malformed reply, so the model can
+        try again.
+Rule 4: after a response has arrived, any exception is the server's fault. Before, it's a bug.
+Rule 5: our errors never have the SDK's error as their cause, because it may contain a key.
+Rule 6: uncounted tokens are estimated, and failed tries' tokens are added to the next reply.
+        Otherwise limits wouldn't hold.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
 from .complaints import is_complaint
-from .errors import RIGHT_KIND, UnreadCall
+from .errors import UnreadCall
 from .refusals import Lesson, describe_left_out, find_refused, find_refused_choices, find_remedy
 from .transport import TRIP, Trip
 
@@ -41,11 +42,9 @@ PER_TOKEN = 4  # characters, roughly
 
 
 class Provider(Endpoint):
-    """What each provider derives from. `stream` and `astream` differ in `await` and in nothing
-    else.
-    """
+    """The base of all providers. `stream` and `astream` differ only in `await`."""
 
-    is_checked = True  # `wire/incoming.py` does it
+    is_checked = True  # by `wire/incoming.py`
 
     def complete(self, request: Request) -> Assistant:
         reply: Assistant
@@ -63,7 +62,7 @@ class Provider(Endpoint):
         while exchange.outcome is None:
             with exchange.reserve() as notices:
                 yield from notices
-                if exchange.wait > 0:  # to sleep for no time costs time, too
+                if exchange.wait > 0:  # even a sleep of 0 takes time
                     time.sleep(exchange.wait)
             with exchange.trip:
                 try:
@@ -110,8 +109,8 @@ class Provider(Endpoint):
 
 class Exchange:
     """A request and its outcome: the reply or the error, once there is one. `is_shown`: a watcher
-    sees the pieces of the reply. `streams`: the server is asked for pieces. `wait`: the seconds
-    before the next try.
+    sees the pieces of the reply. `streams`: the server streams. `wait`: seconds before the next
+    try.
     """
 
     def __init__(self, provider: Endpoint, request: Request, *, is_shown: bool) -> None:
@@ -125,15 +124,15 @@ class Exchange:
         self._tries = 0
         self._lesson = Lesson()
         self._refused_bodies: list[Json] = []
-        self._is_shown = False  # has a part of the reply been shown?
-        self._spent = Usage()  # the tokens of the tries that failed
-        self._answer: Json = {}  # the whole response of this try
+        self._is_shown = False  # has any part of the reply been shown?
+        self._spent = Usage()  # tokens of failed tries
+        self._answer: Json = {}  # the complete response of this try
 
     @contextmanager
     def reserve(self) -> Iterator[list[Notice]]:
-        """A place in the pace. In the block, the caller shows these notices and waits for `wait`
-        seconds: until the place, but not longer than the deadline allows. The place is given back
-        if the deadline comes first, or the wait is broken off: a cancelled task, Ctrl-C.
+        """Reserve a time slot (`pace.py`). In the block, the caller shows these notices and waits
+        for `wait` seconds: until the slot or the deadline. The slot is given back if the deadline
+        comes first, or if the wait is interrupted by a cancelled task or Ctrl-C.
         """
         pace = self.provider.pace
         before = self.wait
@@ -152,8 +151,8 @@ class Exchange:
                 pace.give_back(place)
 
     def prepare(self) -> Json:
-        """The body of the next try: with a form, or with the strongest tool choice that the
-        provider takes.
+        """The body of the next try: with a schema, or with the strongest tool choice that the
+        provider accepts.
         """
         self.wait = 0.0
         self._answer = {}
@@ -173,7 +172,7 @@ class Exchange:
         return self._body
 
     def feed(self, event: Any) -> Iterator[Delta]:
-        """What a watcher may see of an event."""
+        """The Deltas of an event, for a watcher."""
         if isinstance(event, dict) and event.get("error"):
             raise ErrorAnswer(event)
         for delta in self.fold.feed(event):
@@ -187,11 +186,11 @@ class Exchange:
                 yield from self._form_reader.feed(checked)
 
     def finish(self, response: Any) -> None:
-        """A whole response has come: make the reply of it."""
+        """Turn a complete response into the reply."""
         self.outcome = self._keep_lesson(self._read(response))
 
     def finish_stream(self) -> None:
-        """The stream is over: make the reply of what has come."""
+        """The stream is over: turn what has arrived into the reply."""
         if self.trip.is_page:
             raise self.provider.make_damage_error()
         reply = self._read(self.fold.result())
@@ -199,7 +198,7 @@ class Exchange:
         if reply.stop_reason == "incomplete" and nothing_came:  # rule 3
             raise BadResponse(
                 f"{self.provider.name}: the stream broke off before its end; try again, and "
-                f"{RIGHT_KIND}",
+                f"{self.provider.right_kind}",
                 retryable=True,
             )
         self.outcome = self._keep_lesson(reply)
@@ -216,10 +215,10 @@ class Exchange:
     # What to do after an error.
 
     def recover(self, error: Exception) -> None:
-        """Take what has come as the reply, prepare another try, or end with one of our errors.
-        Raises `error` if it is a bug.
+        """Use what has arrived as the reply, prepare another try, or end with one of our errors.
+        Raises `error` if it's a bug.
         """
-        TRIP.set(self.trip)  # each step of a generator may have a context of its own
+        TRIP.set(self.trip)  # each step of a generator may run in a different context
         problem = self.provider.translate(error)  # rule 4
         self.outcome = self._reply_despite(problem)
         if self.outcome:
@@ -231,7 +230,7 @@ class Exchange:
         self.outcome = problem
 
     def _reply_despite(self, problem: ModelError) -> Assistant | None:
-        """What came in spite of `problem`, if the run can go on from it."""
+        """The partial reply, if a run can use it despite `problem`."""
         if isinstance(problem, UnreadCall):
             mistake = problem.complaint
             return self._mark_malformed(_cut_short(self._so_far(), mistake), mistake)
@@ -240,15 +239,17 @@ class Exchange:
         cause = str(problem)
         if is_silent and self.trip.left <= 0:
             cause = "deadline"
-        elif not self._is_shown:  # what was shown is never asked for again (rule 2)
+        elif not self._is_shown:  # no retry after something was shown (rule 2)
             return None
         reply = self._so_far()
         if is_silent and reply.stop_reason != "incomplete":
-            return reply  # all of it had come
+            return reply  # it's complete
         return _cut_short(reply, cause)
 
     def _can_adapt(self, problem: ModelError) -> bool:
-        """Can what was refused be sent at once in another way? The provider remembers it."""
+        """Can the refused request be changed and sent at once? The provider remembers the
+        change.
+        """
         if not isinstance(problem, BadRequest):
             return False
         self._lesson.add(self._learn_from(problem))
@@ -256,8 +257,8 @@ class Exchange:
         return self.prepare() not in self._refused_bodies  # rule 1
 
     def _learn_from(self, refusal: BadRequest) -> Lesson:
-        """How to ask instead, as far as a refusal tells: with an option of `remedies`, without a
-        field or the form, or with a weaker tool choice.
+        """How to change the request, judging by the refusal: with an option of `remedies`, without
+        a field or the schema, or with a weaker tool choice.
         """
         provider = self.provider
         complaint = refusal.complaint
@@ -271,18 +272,20 @@ class Exchange:
                 return Lesson(left_out=set(fields))
         kinds = find_refused_choices(self._asked.tool_choice, complaint)
         if kinds and self._form is not None:
-            kinds = ["form"]  # the choice is tried without the form first
+            kinds = ["form"]  # first try the choice without the schema
         return Lesson(refused=dict.fromkeys(kinds, str(refusal)))
 
     def _keep_lesson(self, reply: Assistant) -> Assistant:
-        """This way of asking worked, so it is kept. `reply` says what is new (rule 1)."""
+        """The changed request worked, so keep the change. `reply` gets a notice about it (rule
+        1).
+        """
         for name in sorted(self.provider.keep(self._lesson)):
             reply = with_notice(reply, describe_left_out(self.provider.name, name))
         self._lesson = Lesson()
         return reply
 
     def _may_pass(self, problem: ModelError) -> bool:
-        """May the request be tried again, after a wait?"""
+        """May the request be retried after a wait?"""
         wait = problem.retry_after
         if wait is None:
             wait = 2.0**self._tries * random.uniform(0.4, 0.6)
@@ -298,8 +301,8 @@ class Exchange:
         return True
 
     def _count_try(self) -> Usage:
-        """The tokens of this try, as far as the server has counted them."""
-        with suppress(Exception):  # what failed may be anything
+        """The tokens of this try, if the server has counted them."""
+        with suppress(Exception):  # the failed response may be anything
             usage: Usage = self.provider.wire.read_usage(self._answer or self.fold.result())
             return usage
         return Usage()
@@ -307,10 +310,10 @@ class Exchange:
     # From a response to a reply.
 
     def _read(self, response: Any) -> Assistant:
-        """A whole response as a reply."""
+        """A complete response as a reply."""
         self._answer = response
         error = self.provider.wire.find_error(response)
-        if error:  # whatever else is in it
+        if error:  # whatever else it contains
             raise ErrorAnswer(error)
         return self._read_reply(response)
 
@@ -333,7 +336,7 @@ class Exchange:
         reply = validate_reply(
             reply,
             enforced=enforced,
-            model=reply.model or provider.model,  # some servers name none
+            model=reply.model or provider.model,  # some servers send none
             provider=provider.name,
             host=provider.host,
             signed_under=signed_under,
@@ -346,19 +349,18 @@ class Exchange:
         return self._estimate_usage(reply)
 
     def _so_far(self) -> Assistant:
-        """What has come so far, as a reply."""
+        """The reply so far."""
         try:
             return self._read_reply(self.fold.result())
-        except Exception:  # too little has come for a reply
+        except Exception:  # not enough for a reply
             nothing = Assistant(
                 model=self.provider.model, provider=self.provider.name, stop_reason="incomplete"
             )
             return self._estimate_usage(nothing)
 
     def _mark_malformed(self, reply: Assistant, mistake: str) -> Assistant:
-        """`reply` with a message to the model about its `mistake`. If it could call no tool, there
-        is nothing to call again: then a part of a text stays an unfinished reply, and a whole text
-        is the answer.
+        """`reply` with a message to the model about its `mistake`. If it had no tools to call, a
+        partial text stays an unfinished reply, and a complete text is the answer.
         """
         what = self.provider.quote(mistake) or "nothing came"
         asked = self._asked
@@ -375,14 +377,14 @@ class Exchange:
         )
 
     def _estimate_usage(self, reply: Assistant) -> Assistant:
-        """`reply` with an estimate of its tokens, if the server has not counted them."""
+        """`reply` with an estimate of its tokens, if the server hasn't counted them."""
         usage = reply.usage
-        # Rule 6. Of an unfinished reply the server may have counted only the first piece.
+        # Rule 6. For an unfinished reply, the server may have counted only the first piece.
         is_cut = reply.stop_reason == "incomplete"
         if usage.input_tokens and usage.output_tokens and not is_cut:
             return reply
         size = len(f"{reply.text}{reply.thinking}{reply.commentary}{reply.tool_calls or ''}")
-        if not size and not is_cut:  # the input of a reply that was cut was read, and is paid
+        if not size and not is_cut:  # even a reply that was cut off costs its input
             return reply
         sent = usage.input_tokens or len(str(self._body)) // PER_TOKEN
         came = max(usage.output_tokens, size // PER_TOKEN)
@@ -399,5 +401,5 @@ class Exchange:
 
 
 def _cut_short(reply: Assistant, cause: str) -> Assistant:
-    """`reply` as an unfinished one, without its native form, which may hold half a block."""
+    """`reply` as an unfinished one. Its native form is dropped: it may contain half a block."""
     return replace(reply, native=None, signed=False, stop_reason="incomplete", cause=cause)

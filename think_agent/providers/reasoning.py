@@ -1,16 +1,16 @@
-"""How much a model can be asked to reason: what is known before a request.
+"""The levels of reasoning that a model supports, as far as they're known before a request.
 
-Rule 1: `off`, `low`, `medium` and `high` mean the same everywhere, or are refused before the
-        request, with an error of one line.
-Rule 2: Anthropic and Ollama can be asked what a model takes (`Provider.learn`). For OpenAI and
-        Gemini there are tables here. A model that is not known is tried; then the provider's
-        refusal is an error of one line.
+Rule 1: `off`, `low`, `medium` and `high` mean the same for every provider. An unsupported level is
+        an error before the request, in one line.
+Rule 2: Anthropic and Ollama can be asked what a model supports (`Provider.learn`). For OpenAI and
+        Gemini there are tables here. An unknown model is tried; if the provider refuses, that's an
+        error in one line.
 
-The tables are from the providers' pages and from what pydantic-ai 2.68 has tried on the live APIs
-(2026-11-23). The models that are new since then are from OpenAI's model pages, read in stored
-copies on 2026-11-29: gpt-6.2-sol and gpt-6.2-astra refuse "none", gpt-6.1-terra takes it. For
-gpt-6-rosalind no page was found, so it is tried. A model has the levels of the first row whose
-pattern its name begins with.
+The tables come from the providers' pages and from pydantic-ai 2.68's tests against the live APIs
+(2026-11-23). Newer models come from stored copies of OpenAI's model pages, read on 2026-11-29:
+gpt-6.2-sol and gpt-6.2-astra refuse "none", gpt-6.1-terra accepts it. No page was found for
+gpt-6-rosalind, so it's tried. A model has the levels of the first row whose pattern matches the
+beginning of its name.
 """
 
 import re
@@ -44,14 +44,14 @@ GEMINI: Table = (
 def check_level(
     model: str, asked: Reasoning | None, levels: Levels, error: type[Exception] = ValueError
 ) -> None:
-    """Raises `error` if the level that was `asked` is not one of the model's `levels`."""
+    """Raises `error` if the model's `levels` don't include the one that was `asked`."""
     if asked is not None and asked not in levels:  # rule 1
         possible = ", ".join([*levels, "none at all"])
         raise error(f"{model} takes no reasoning={asked!r}; use one of: {possible}")
 
 
 def check_reasoning(model: str, asked: Reasoning | None, table: Table) -> None:
-    """Raises ValueError if the table says that the model does not take the level."""
+    """Raises ValueError if the table says that the model doesn't support the level."""
     for beginning, levels in table:
         if re.match(beginning, model):
             check_level(model, asked, levels)

@@ -1,13 +1,13 @@
-"""What a server refuses of a request, and how it is asked instead.
+"""What a server refuses in a request, and what the kit sends instead.
 
-Rule 1: only what the kit adds by itself can be left out: the fields in `FIELDS`, and what a host
-        wrote and gets back (`find_echo`). Tools, messages, bounds, settings of the user, and what
-        keeps a rule (`truncate`, `shift`, a choice of "none") are always sent.
-Rule 2: a field is left out if a 400 or 422 names it as not taken. The kit does in another way what
-        the field was for.
-Rule 3: if a server refuses a tool choice, it is asked for a weaker one (`wire.outgoing.relax`).
-Rule 4: a `Lesson` is for its own request at first. The provider keeps it once a try succeeded, and
-        that reply says so.
+Rule 1: only the kit's own additions can be left out: the fields in `FIELDS`, and a host's own
+        content that's sent back to it (`find_echo`). Tools, messages, limits, the user's settings,
+        and whatever a rule needs (`truncate`, `shift`, a choice of "none") are always sent.
+Rule 2: a field is left out if a 400 or 422 says that it isn't supported. The kit then works without
+        it (`instead`).
+Rule 3: if a server refuses a tool choice, a weaker one is sent (`wire.outgoing.relax`).
+Rule 4: at first, a `Lesson` applies to one request. Once a try succeeds with it, the provider keeps
+        it, and a notice on that reply says so.
 """
 
 import re
@@ -22,8 +22,8 @@ from ..text import json_text
 
 @dataclass
 class Lesson:
-    """What refusals teach about a server. `options`: of `to_wire`. `refused`: kinds of tool choice,
-    each with the text of the refusal. `left_out`: names of fields.
+    """What refusals have shown about a server. `options`: for `to_wire`. `refused`: kinds of tool
+    choice, each with the refusal's text. `left_out`: names of fields.
     """
 
     options: Json = field(default_factory=dict)
@@ -36,13 +36,13 @@ class Lesson:
         self.left_out |= other.left_out
 
 
-# Fields that the kit adds by itself.
+# Fields that the kit adds.
 
 
 class Field(NamedTuple):
-    """A field that can be left out. `keys`: under which bodies have it. `named`: how servers name
-    it. `instead`: what the kit does then. `is_refused`: what a complaint about it says; empty if
-    its name is enough.
+    """A field that can be left out. `keys`: its keys in a request's body. `named`: how servers name
+    it. `instead`: what the kit does without it. `is_refused`: what a complaint about it says; empty
+    if the name is enough.
     """
 
     keys: tuple[str, ...]
@@ -60,7 +60,7 @@ NOT_TAKEN = (
     r"invalid (field|key|property|param(eter)?|argument|option|input|value)"
 )
 NO_FORM = rf"{NOT_TAKEN}|cannot|invalid|failed to|conversion failed|must be|should be|too "
-# `format` alone is a word of images, files and dates, too.
+# `format` alone also occurs with images, files and dates.
 FORM_NAMES = (
     r"response[_ ]?(format|mime|schema|json)|json[_ ](mode|schema|object)|output_(config|format)|"
     r"text\.format|structured[_ -]?output|guided|grammar|^invalid (format|schema)|"
@@ -75,7 +75,7 @@ FIELDS = {
     "response_format": Field(
         ("response_format", "format", "responseJsonSchema"),
         rf"^(?!.*({TOOL_SCHEMA})).*({FORM_NAMES})",
-        "the form is asked for in words, and the kit checks it",
+        "the prompt asks for the form, and the kit checks it",
         NO_FORM,
     ),
     "stream_options": Field(
@@ -90,29 +90,29 @@ FIELDS = {
     ),
 }
 SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "schema", "format")
-STRICT_KEY = "strict: false"  # OpenAI's Responses API takes a missing one for true
+STRICT_KEY = "strict: false"  # OpenAI's Responses API treats a missing one as true
 
 
 def find_refused(complaint: str, body: Json) -> list[str]:
-    """The names of the fields that a complaint about `body` names as not taken (rule 2)."""
+    """The fields of `body` that a complaint calls unsupported (rule 2)."""
     keys = _keys_of(body)
     found = []
     for name, extra in FIELDS.items():
         is_sent = not keys.isdisjoint(extra.keys)
         if is_sent and _says(extra.named, complaint) and _says(extra.is_refused, complaint):
             found.append(name)
-    if "strict" in found and not _is_strict(body):  # then it is the key that is not taken
+    if "strict" in found and not _is_strict(body):  # then the key itself isn't supported
         found[found.index("strict")] = STRICT_KEY
     if _says(NOT_TAKEN, complaint) and not _says(WANTED, complaint):
         for name in find_echo(body):
-            # Not as the beginning of a longer name, or of a path: `reasoning.effort` is a setting.
+            # But not as a prefix of a longer name or path: `reasoning.effort` is a setting.
             if _says(rf"(?<!\w){re.escape(name)}(?!\w|\.\w)", complaint):
                 found.append(name)
     return found
 
 
 def describe_left_out(provider: str, name: str) -> str:
-    """What a watcher should know about a field that is left out."""
+    """The notice about a field that's left out."""
     name = name.partition(":")[0]
     instead = "it is not sent back"
     if name in FIELDS:
@@ -121,7 +121,7 @@ def describe_left_out(provider: str, name: str) -> str:
 
 
 def ask_in_words(request: Request) -> Request:
-    """`request` with the form of its answer in words, for a server that takes no schema."""
+    """`request` with its output schema as text, for a server that doesn't support schemas."""
     if request.output_schema is None:
         return request
     form = f"Write JSON of this schema, and nothing else:\n{json_text(request.output_schema)}"
@@ -130,7 +130,7 @@ def ask_in_words(request: Request) -> Request:
 
 
 def change_options(options: Json, left_out: Iterable[str]) -> Json:
-    """The options of `to_wire` that leave these fields out."""
+    """Options of `to_wire` that leave these fields out."""
     changed = {**options}
     if "strict" in left_out and "strict" in options:
         changed["strict"] = False
@@ -140,7 +140,7 @@ def change_options(options: Json, left_out: Iterable[str]) -> Json:
 
 
 def leave_fields_out(body: Json, left_out: Iterable[str]) -> Json:
-    """`body` without these fields, as far as no option of `to_wire` leaves them out."""
+    """`body` without those of these fields that no option of `to_wire` leaves out."""
     names = set(left_out)
     changed = {key: value for key, value in body.items() if key not in names}
     if STRICT_KEY in names:
@@ -156,7 +156,7 @@ def leave_fields_out(body: Json, left_out: Iterable[str]) -> Json:
 
 
 def _keys_of(body: Json) -> set[str]:
-    """The keys of a body and of what is in it, but not those of messages and schemas."""
+    """All keys in a body, at any depth, except in messages and schemas."""
     keys: set[str] = set()
     for key, value in body.items():
         keys.add(key)
@@ -172,19 +172,19 @@ def _keys_of(body: Json) -> set[str]:
 
 
 def _is_strict(body: Json) -> bool:
-    """Is a schema to be obeyed by the sampler?"""
+    """Must the sampler follow a schema?"""
     text = json_text(body.get("tools", []))
     return '"strict": true' in text or "VALIDATED" in str(body.get("toolConfig"))
 
 
-# What a host wrote and gets back.
+# A host's own content that's sent back to it.
 
 WANTED = r"missing|passed back|required|must be (passed|included|provided|present)|\bexpected"
-OWN = ("messages", "input", "contents")  # where a body holds the messages
+OWN = ("messages", "input", "contents")  # where a body has its messages
 SPOKEN_BY_MODELS = ("assistant", "model")
-PARTS = ("content", "parts", "tool_calls")  # where a message holds its parts
+PARTS = ("content", "parts", "tool_calls")  # where a message has its parts
 REASONING = ("reasoning", "thinking", "redacted_thinking")  # types of parts and items
-ESSENTIAL = {  # what a message says. All else in it can be left out
+ESSENTIAL = {  # the content of a message; everything else can be left out
     *PARTS,
     *("role", "type", "id", "text", "name", "input", "arguments", "args", "function"),
     *("functionCall", "call_id", "output", "tool_call_id", "tool_name", "functionResponse"),
@@ -192,8 +192,8 @@ ESSENTIAL = {  # what a message says. All else in it can be left out
 
 
 def find_echo(body: Json) -> set[str]:
-    """The names of what goes back to the host that wrote it and is no part of what was said: keys,
-    such as `reasoning_content`, and types of parts, such as `thinking`.
+    """What's sent back to its host but isn't part of the conversation: keys such as
+    `reasoning_content`, and types of parts such as `thinking`.
     """
     names: set[str] = set()
     for part in _find_own_parts(body):
@@ -211,7 +211,7 @@ def _find_own_parts(body: Json) -> Iterator[Json]:
 
 
 def _is_own(message: Json) -> bool:
-    """Did the model say it? An item of OpenAI's Responses may have no role."""
+    """Did the model write it? An item of OpenAI's Responses API may have no role."""
     role = message.get("role")
     if role is None:
         return message.get("type") != "function_call_output"
@@ -228,7 +228,7 @@ def _walk(part: Json) -> Iterator[Json]:
 
 
 def _strip_all(messages: list[Json], names: set[str]) -> list[Json]:
-    """`messages` without these echoes. Nothing changes in those that the model did not write."""
+    """`messages` without these echoes. Only the model's own messages change."""
     kept = []
     for message in messages:
         if not _is_own(message):
@@ -239,7 +239,7 @@ def _strip_all(messages: list[Json], names: set[str]) -> list[Json]:
 
 
 def _strip(part: Json, names: set[str]) -> Json:
-    """A part without these keys, and without inner parts of these types."""
+    """A part without these keys and without inner parts of these types."""
     stripped = {}
     for key, value in part.items():
         if key in names and key not in ESSENTIAL:
@@ -250,8 +250,8 @@ def _strip(part: Json, names: set[str]) -> Json:
     return stripped
 
 
-# Tool choices. There are no codes for them. The words are of Anthropic, DeepSeek, DashScope, LM
-# Studio and Gemini.
+# Tool choices. Servers have no codes for them. The wordings are from Anthropic, DeepSeek,
+# DashScope, LM Studio and Gemini.
 
 REFUSED_CHOICE = re.compile(
     r"tool[_ ]?choice(?! requires)|Thinking mode does not support|"
@@ -262,14 +262,14 @@ ONLY_STRINGS = re.compile(r"type: 'object'|Supported string values", re.IGNORECA
 
 
 def find_refused_choices(asked: ToolChoice, complaint: str) -> list[str]:
-    """The kinds of tool choice that a server refuses with this `complaint`. None of them if it is
-    about something else.
+    """The kinds of tool choice that a server refuses with this `complaint`; empty if it's about
+    something else.
     """
     if asked == "auto" or not REFUSED_CHOICE.search(complaint):
         return []
     if not isinstance(asked, Force):
         return [asked]
-    if ONLY_STRINGS.search(complaint):  # it takes no object, but maybe "required"
+    if ONLY_STRINGS.search(complaint):  # an object isn't supported, but "required" may be
         return ["named"]
     return ["named", "required"]
 
@@ -277,7 +277,7 @@ def find_refused_choices(asked: ToolChoice, complaint: str) -> list[str]:
 def find_remedy(
     remedies: Iterable[tuple[str, str, Any]], options: Mapping[str, Any], complaint: str
 ) -> Json:
-    """The option of `to_wire` that helps against a complaint; empty if there is none."""
+    """The option of `to_wire` that answers a complaint; empty if there is none."""
     for words, option, value in remedies:
         if re.search(words, complaint) and options.get(option) != value:
             return {option: value}

@@ -1,11 +1,12 @@
-"""Models that their provider has shut down, or will soon, with the successor that it names.
+"""Models that a provider has shut down or will shut down, with the successor that it names.
 
-The dates of Anthropic and OpenAI are in their SDKs (anthropic 2.14.0, `_data/deprecated_models.py`;
-openai 3.57.0, `types/shared/chat_model.py`, read 2026-11-29). The successors are on the providers'
-pages of deprecations, read in stored copies on 2026-11-29: developers.openai.com/api/docs/
-deprecations, platform.claude.com/docs/en/about-claude/model-deprecations (and Anthropic's release
-notes of 2026-06-15), ai.google.dev/gemini-api/docs/deprecations. Where no copy names a successor,
-there is none here.
+The dates for Anthropic and OpenAI are from their SDKs (anthropic 2.14.0,
+`_data/deprecated_models.py`; openai 3.57.0, `types/shared/chat_model.py`, read 2026-11-29). The
+successors are from stored copies of the providers' deprecation pages, read on 2026-11-29:
+developers.openai.com/api/docs/ deprecations,
+platform.claude.com/docs/en/about-claude/model-deprecations (and Anthropic's release notes of
+2026-06-15), ai.google.dev/gemini-api/docs/deprecations. Where no copy names a successor, there is
+none here.
 """
 
 import re
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 
 class End(NamedTuple):
-    """When these models are shut down, and what replaces them."""
+    """When these models are shut down, and their successor."""
 
     models: tuple[str, ...]
     date: str
@@ -40,10 +41,10 @@ ENDS = [
 
 
 def describe_end(model: str) -> str:
-    """What to add to "not found" if the model is one of `ENDS`; empty if it is not."""
-    name = re.sub(r"^ft:|^.*/", "", model)  # a gateway puts the vendor before it
+    """What to add to "not found" if the model is one of `ENDS`; empty otherwise."""
+    name = re.sub(r"^ft:|^.*/", "", model)  # a gateway adds the vendor as a prefix
     name = name.partition(":")[0]  # a fine-tuned model ends with its base
-    name = re.sub(r"-\d{4}-\d{2}-\d{2}$|-20\d{6}$", "", name)  # and so does a snapshot
+    name = re.sub(r"-\d{4}-\d{2}-\d{2}$|-20\d{6}$", "", name)  # a snapshot ends with its date
     for end in ENDS:
         if name in end.models:
             break

@@ -1,10 +1,10 @@
-"""The bounds of requests: time, bytes and one address.
+"""Limits of requests: time, size and address.
 
-Rule 1: every answer ends. The client's timeout bounds each silence. The deadline of the request
-        bounds the whole answer, and `LARGEST_ANSWER` its bytes. Both are checked at every piece.
-Rule 2: a conversation goes only to the address it was meant for: redirects are not followed.
+Rule 1: every answer ends. The client's timeout limits each silence, the request's deadline the
+        whole answer, and `LARGEST_ANSWER` its size. The last two are checked at every piece.
+Rule 2: a conversation is sent only to the intended address: redirects aren't followed.
 
-Limitation: a silence that begins before the deadline may outlast it, by at most as long again.
+Limitation: a silence that begins before the deadline may last beyond it, at most as long again.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -21,15 +21,15 @@ from ..messages import Json
 from .address import is_exposed, mask_address
 
 LARGEST_ANSWER = 32 * 2**20  # bytes
-BEGINNING = 80  # bytes of an answer that tell of which kind it is
+BEGINNING = 80  # bytes of an answer that show its kind
 
 
 @dataclass
 class Trip:
-    """A request on its way: its deadline (a time of `monotonic`), and the response, once it has
-    come, with the first bytes of its body. In a `with` block, what this context sends is on this
-    trip; at its end, a response that an SDK has left open is closed (if its client is async, it is
-    closed before).
+    """A request in flight: its deadline (a time of `monotonic`), and the response, once it arrives,
+    with the first bytes of its body. In a `with` block, requests of this context belong to this
+    trip. At the end of the block, a response that an SDK left open is closed. (An async client has
+    closed it before.)
     """
 
     deadline: float = inf
@@ -38,8 +38,8 @@ class Trip:
 
     @property
     def is_page(self) -> bool:
-        """Is the body an HTML page, from a proxy or from a server of another kind? Its type alone
-        does not tell: some servers give JSON the same.
+        """Is the body an HTML page, from a proxy or another kind of server? The content type isn't
+        enough, because some servers send JSON as HTML.
         """
         if self.response is None:
             return False
@@ -53,8 +53,8 @@ class Trip:
         return self.deadline - monotonic()
 
     def check(self) -> float:
-        """The seconds that are left. Raises TimedOut if there are none, and BadResponse if too much
-        has come.
+        """The seconds that are left. Raises TimedOut if there are none, and BadResponse if the
+        answer is too large.
         """
         if self.response and self.response.num_bytes_downloaded > LARGEST_ANSWER:
             raise BadResponse(
@@ -66,7 +66,7 @@ class Trip:
         return left
 
     def look_at(self, piece: bytes) -> None:
-        """Keep the bounds while the next piece of the body goes by (rule 1)."""
+        """Check the limits as the next piece of the body arrives (rule 1)."""
         self.check()
         if len(self.first) < BEGINNING:
             self.first += piece[:BEGINNING]
@@ -81,13 +81,13 @@ class Trip:
             self.response = None
 
 
-# The trip of the next request in this context. There is no other way through the SDKs to the HTTP
-# client.
+# The trip of this context's next request. There is no other way to reach the HTTP client through
+# the SDKs.
 TRIP: ContextVar[Trip | None] = ContextVar("TRIP", default=None)
 
 
 def find_trip() -> Trip:
-    """The trip of this context; a new one if there is none."""
+    """This context's trip, or a new one."""
     trip = TRIP.get()
     if trip is None:
         trip = Trip()
@@ -96,7 +96,7 @@ def find_trip() -> Trip:
 
 
 class NoAwait:
-    """What the hooks return: sync clients ignore it, async clients await it."""
+    """The hooks' return value: sync clients ignore it, async clients await it."""
 
     def __await__(self) -> Iterator[None]:
         return iter(())
@@ -104,12 +104,12 @@ class NoAwait:
 
 @cache
 def certificates(http: ModuleType) -> Any:
-    """The certificates of this machine. Loading them takes 30 ms, so it is done once."""
+    """This machine's certificates. Loading them takes 30 ms, so it's done once."""
     return http.create_ssl_context()
 
 
 def make_client_arguments(http: ModuleType, url: str) -> Json:
-    """The arguments that make a client of `http` (httpx or httpx2) keep these rules at `url`."""
+    """Arguments with which a client of `http` (httpx or httpx2) keeps these rules at `url`."""
 
     def outgoing(request: Any) -> NoAwait:
         left = find_trip().check()  # rule 1
@@ -127,7 +127,7 @@ def make_client_arguments(http: ModuleType, url: str) -> Json:
 
     mounts = {}
     if not is_exposed(url) and url.startswith("http:"):
-        mounts = {mask_address(url): None}  # a company's proxy cannot reach this machine
+        mounts = {mask_address(url): None}  # no proxy can reach this machine
     return {
         "follow_redirects": False,  # rule 2
         "event_hooks": {"request": [outgoing], "response": [incoming]},
@@ -138,7 +138,7 @@ def make_client_arguments(http: ModuleType, url: str) -> Json:
 
 @cache
 def _make_bounded_stream(http: ModuleType) -> Any:
-    """A class of streams of `http` that end in time, and before they are too large."""
+    """A stream class for `http` that enforces the limits on time and size."""
 
     @dataclass
     class BoundedStream(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc, name-defined]
@@ -157,7 +157,7 @@ def _make_bounded_stream(http: ModuleType) -> Any:
 
         def close(self) -> None:
             self.stream.close()
-            self.stream = None  # it holds the response, which holds this
+            self.stream = None  # break the reference cycle with the response
 
         async def aclose(self) -> None:
             await self.stream.aclose()
@@ -167,7 +167,7 @@ def _make_bounded_stream(http: ModuleType) -> Any:
 
 
 async def keep_until_closed(client: Any) -> AsyncIterator[Any]:
-    """Yields a client and closes it when its loop ends: `asyncio.run` closes open generators."""
+    """Yield a client, and close it when its loop ends: `asyncio.run` closes open generators."""
     try:
         yield client
     finally:

@@ -61,7 +61,7 @@ class ScriptedModel(Model):
         reply = read_reply(written)
         if reply is None:
             raise self._name_fault(
-                f"{show_value(written)} is no reply: "
+                f"{show_value(written)} isn't a reply: "
                 "use a text, a call, a tuple of calls, or an Assistant"
             )
         problem = find_problem(reply)
@@ -93,7 +93,7 @@ class ScriptedModel(Model):
     def _next(self, request: Request) -> Reply:
         if not self._replies:
             last = shorten(str(request.messages[-1]))
-            raise ModelError(f"the script is over, and has no reply to {last}")
+            raise ModelError(f"the script has ended; it has no reply to {last}")
         return self._replies.popleft()
 
 

@@ -198,7 +198,9 @@ class Fold:
     """Accumulates the chunks of a stream into one response."""
 
     ended = False
-    _counted = False
+    _chunks = 0
+    _counts = 0  # the chunks with a count of tokens
+    _ends_with_usage = False
 
     def __init__(self) -> None:
         self._response: Json = {}
@@ -211,9 +213,15 @@ class Fold:
         choices = get_or_empty(chunk, "choices", list)
         choice = first_choice(choices)
         self._choice |= drop_empty(**choice)
-        # The usage comes last, in a chunk without choices. But some servers send it in every chunk.
-        self._counted = bool(chunk.get("usage")) and not choices
-        self.ended = self._counted and "finish_reason" in self._choice
+        # Only the end of a reply counts its tokens, so a stream that ends with its usage is whole,
+        # even without a finish_reason. But some servers count in every chunk (xAI, vLLM): there,
+        # a count says nothing about the end, unless it comes apart from the choices.
+        has_usage = bool(chunk.get("usage") or choice.get("usage"))
+        self._chunks += 1
+        self._counts += has_usage
+        is_only_count = self._counts == 1 and self._chunks > 1
+        self._ends_with_usage = has_usage and (is_only_count or not choices)
+        self.ended = has_usage and not choices and "finish_reason" in self._choice
 
         piece = _drop_empty(get_or_empty(choice, "delta", dict))
         calls = get_or_empty(piece, "tool_calls", list)
@@ -234,6 +242,6 @@ class Fold:
         message["reasoning_details"] = [merge_pieces(pieces) for pieces in entries.values()]
 
         choice = {**self._choice, "message": message}
-        if not self._counted or self._calls.may_be_cut:
+        if not self._ends_with_usage or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
         return {**self._response, "choices": [choice]}

@@ -32,7 +32,8 @@ if __name__ == "__main__":
     path.unlink(missing_ok=True)
     agent = Agent(ScriptedModel(SCRIPT), [order], done_when=[nothing_runs_out])
     outcome = agent.run("Do we need tea?", transcript=path)
-    assert (outcome.exit, stock) == ("signal", {"tea": 5}), outcome
+    assert outcome.exit == "signal", outcome
+    assert stock == {"tea": 5}, outcome
     assert [bool(check.missing) for check in outcome.checks] == [True, False]
     assert agent.resume(path).answer == "Tea is on its way."
     print(outcome)

@@ -35,6 +35,8 @@ from think_agent import (
     tool,
 )
 from think_agent.errors import TranscriptError
+from think_agent.loop import plan
+from think_agent.policies.asking import as_decided
 from think_agent.testing import call
 from think_agent.tools import Tool
 from think_agent.transcript import TranscriptFile
@@ -178,10 +180,12 @@ def test_an_answer_is_taken_once(desk, decision):
     question = desk.run().question
     answer = getattr(question, decision)()
     desk.resume(answer)
-    before = list(desk.paid), list(desk.transcript)
+    paid = list(desk.paid)
+    messages = list(desk.transcript)
     with pytest.raises(TranscriptError, match="no question waits here"):
         desk.resume(answer)
-    assert (desk.paid, list(desk.transcript)) == before
+    assert desk.paid == paid
+    assert list(desk.transcript) == messages
 
 
 def test_a_yes_sent_twice_pays_one_order_although_the_server_numbers_its_calls_again(desk):
@@ -326,7 +330,7 @@ changed = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.n
 
 
 @changed
-def test_a_no_is_always_taken(desk, change):
+def test_after_a_no_nothing_runs_whatever_the_code_has_become(desk, change):
     question = desk.run(**settings_of(change.before, desk)).question
     later = settings_of(change.later, desk)
     outcome = desk.resume(question.no("fraud", by="Ada"), **later)
@@ -613,3 +617,26 @@ def test_a_call_in_doubt_waits_for_a_person_also_in_a_later_turn(desk):
     assert outcome.exit == "needs_human"
     assert desk.paid == [80]
     assert "@tool(read_only=True)" in outcome.question.remark
+
+
+# What a yes was to, read from the record.
+
+
+def plan_after(verdict: Verdict, tools: list[Tool]):
+    """The step after this verdict about `pay(cents=80)`, by the policy `as_decided` alone."""
+    pay = ToolCall("p", "pay", {"cents": 80})
+    messages = [User(REQUEST), Assistant(tool_calls=(pay,)), verdict]
+    return plan(messages, [as_decided({each.name: each for each in tools})])
+
+
+def test_a_yes_runs_the_call_with_the_arguments_in_the_verdict():
+    step = plan_after(Verdict("yes", "p", arguments={"cents": 7}), [Desk(None).tool()])
+    assert isinstance(step, CallTool)
+    assert step.received == {"cents": 7, "currency": "EUR"}
+
+
+def test_a_yes_to_arguments_that_do_not_fit_any_more_is_refused_and_not_asked_again():
+    narrower = Desk(None).tool(parameter=Annotated[int, pydantic.Field(le=50)])
+    step = plan_after(Verdict("yes", "p", arguments={"cents": 80}), [narrower])
+    assert isinstance(step, Refuse)
+    assert step.code == "invalid"

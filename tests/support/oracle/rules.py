@@ -1,11 +1,15 @@
-"""The rules of a run, judged on its raw messages: an oracle that shares no code with the kit.
+"""The rules of a run, judged on its raw messages.
 
-Rule 1: it is written from the design of the loop, a section at a time. It knows no `Turn`, no
-        policy and no plan.
-Rule 2: a rule is a function `(before, message) -> complaints`: may this message follow these? What
-        was before is read anew for each message, so a run may be stopped or paused anywhere. The
-        facts, such as which result answers which call, are those of `naive.py`.
-Rule 3: where the design has two readings, both are lawful here, and a comment says so.
+Each check is a function `(before, message) -> complaints`: may this message follow these? It names
+the rule that it checks (`@checks("policies/limits.py", rule=1)`), and a complaint repeats that. So
+who breaks a rule reads where it is written. The cases of `policies/limits.py` are in
+`tests/policies/test_limits.py`, and so on. Those of the rules in `think_agent/README.md` are in
+`tests/core/test_loop.py`.
+
+Rule 1: nothing is kept between two messages. What was before is read anew for each message, so a
+        run may be stopped or paused anywhere. The facts, such as which result answers which call,
+        are those of `facts.py`.
+Rule 2: where a rule has two readings, both are lawful here, and a comment says so.
 
 Limitations: every tool takes one integer `n`, and tools, checks and settings are those of `Rules`.
 """
@@ -13,24 +17,25 @@ Limitations: every tool takes one integer `n`, and tools, checks and settings ar
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
-from tests.support.naive import (
+from tests.support.oracle.facts import (
     THINK,
     WHOLE,
-    Made,
-    Reading,
-    Tried,
+    OracleCall,
+    OracleDoubt,
+    OracleTurn,
     as_started,
-    bare,
-    behind,
     call_id_of,
+    find_doubts,
     is_go_on,
     is_question,
     is_stop,
     of_type,
-    readings,
     says_continue,
-    tried,
+    thought_behind,
+    turns_of,
+    without_thought,
 )
 from think_agent.messages import (
     Assistant,
@@ -48,6 +53,35 @@ LAST = ("limit", "budget")  # the questions whose reply is the last one
 MAY_LEAVE_CALLS_OPEN = ("declined", "limit", "budget", "gave_up")
 FEWEST_TOKENS = 200  # with money for fewer, the turn closes
 Complaints = Iterator[str]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A function that complains about a message, and the rule of the package that it checks. The
+    rule has a number in the docstring (or README) at `path`, or it is what `name` there does.
+    """
+
+    function: Callable[["TurnSoFar", Message], Complaints]
+    path: str
+    rule: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        place = f"rule {self.rule}" if self.rule else self.name
+        return f"{self.function.__name__} ({self.path}, {place})"
+
+
+CHECKS: list[Check] = []
+
+
+def checks(path: str, *, rule: int = 0, name: str = "") -> Callable[[Any], Any]:
+    """Say which rule a function checks, and add it to `CHECKS`."""
+
+    def add(function: Any) -> Any:
+        CHECKS.append(Check(function, path, rule, name))
+        return function
+
+    return add
 
 
 @dataclass(frozen=True)
@@ -95,20 +129,20 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Before(Reading):
+class TurnSoFar(OracleTurn):
     """The messages of a turn until now, and those before the turn."""
 
     rules: Rules
 
     @property
-    def waiting(self) -> list[Made]:
+    def waiting(self) -> list[OracleCall]:
         """The calls of the last reply that have to be answered, and are not yet."""
         if self.reply is None or not is_ordinary(self.reply):
             return []
         return self.open
 
     @property
-    def next_call(self) -> Made | None:
+    def next_call(self) -> OracleCall | None:
         """The first of them."""
         if self.waiting:
             return self.waiting[0]
@@ -116,9 +150,9 @@ class Before(Reading):
 
     @property
     def wants_to_leave(self) -> bool | None:
-        """The signal of the last thought: False if it said "false" (§5.1)."""
+        """The signal of the last thought: False if it said "false"."""
         if self.thoughts:
-            return says_continue(self.thoughts[-1].call)
+            return says_continue(self.thoughts[-1].tool_call)
         return None
 
     def kinds(self, messages: Sequence[Message]) -> list[str]:
@@ -128,27 +162,27 @@ class Before(Reading):
     @property
     def questions(self) -> list[str]:
         """Those that wait for a reply."""
-        return self.kinds(self.said[self.reply_at :])
+        return self.kinds(self.messages[self.reply_at :])
 
     @property
     def asked(self) -> list[str]:
-        return self.kinds(self.said)
+        return self.kinds(self.messages)
 
     @property
     def replied_to(self) -> str:
         """The kind of the message that the last reply answers."""
-        return ["", *self.kinds(self.said[: self.reply_at])][-1]
+        return ["", *self.kinds(self.messages[: self.reply_at])][-1]
 
     @property
     def named(self) -> str:
         """The limit that the last reply was told of; empty if none."""
-        told = [kind for kind in self.kinds(self.said[: self.reply_at]) if kind in LAST]
+        told = [kind for kind in self.kinds(self.messages[: self.reply_at]) if kind in LAST]
         return ["", *told][-1]
 
     @property
     def just_replied(self) -> bool:
         """Came nothing but checks after the last reply?"""
-        after = self.said[self.reply_at + 1 :]
+        after = self.messages[self.reply_at + 1 :]
         return bool(self.replies) and all(isinstance(message, Checked) for message in after)
 
     @property
@@ -158,7 +192,7 @@ class Before(Reading):
 
     @property
     def is_silent(self) -> bool:
-        """§5.1.4: does the last reply call no tool, and say something? Two readings: an empty reply
+        """Does the last reply call no tool, and say something? Two readings: an empty reply
         to the question about its silence means that the text above is the answer.
         """
         if not self.called_nothing:
@@ -167,15 +201,15 @@ class Before(Reading):
 
     @property
     def missing(self) -> list[Checked] | None:
-        """§5.6: what is missing since the last action; None if not every check has run since."""
+        """What is missing since the last action; None if not every check has run since."""
         if self.checked.keys() != {*self.rules.checks}:
             return None
         return super().missing
 
 
-def turns(messages: Sequence[Message], rules: Rules) -> list[Before]:
+def turns(messages: Sequence[Message], rules: Rules) -> list[TurnSoFar]:
     """The turns of a transcript, each as a whole."""
-    return [Before(turn.said, turn.earlier, rules) for turn in readings(messages)]
+    return [TurnSoFar(turn.messages, turn.earlier, rules) for turn in turns_of(messages)]
 
 
 def is_of_the_kit(message: Message) -> bool:
@@ -190,7 +224,7 @@ def is_last(message: Message) -> bool:
 
 
 def is_ordinary(reply: Assistant) -> bool:
-    """Do the calls of this reply run? It is whole, and was not asked as a closing one (§5.1.5)."""
+    """Do the calls of this reply run? It is whole, and was not asked as a closing one."""
     return reply.stop_reason in WHOLE and reply.tool_choice != "none"
 
 
@@ -205,7 +239,7 @@ def number(arguments: object) -> int | None:
 
 
 def needs_yes(kind: Kind, n: int) -> bool:
-    """A predicate that raises means yes (§5.4)."""
+    """A predicate that raises means yes."""
     if isinstance(kind.needs_yes, bool):
         return kind.needs_yes
     try:
@@ -214,59 +248,64 @@ def needs_yes(kind: Kind, n: int) -> bool:
         return True
 
 
-def begins(before: Before, message: Message) -> Made | None:
+def begins(before: TurnSoFar, message: Message) -> OracleCall | None:
     """The action that begins to run with this message: its start, or the result if it has none."""
-    made = before.next_call
-    if made is None or not made.is_action:
+    call = before.next_call
+    if call is None or not call.is_action:
         return None
-    has_run = isinstance(message, ToolResult) and not message.refused and not made.starts
+    has_run = isinstance(message, ToolResult) and not message.refused and not call.starts
     if has_run or isinstance(message, Started):
-        return made
+        return call
     return None
 
 
-# §5.1 Steps.
+# Steps.
 
 
-def answers_in_order(before: Before, message: Message) -> Complaints:
-    """§5.1.2: calls are answered one after another. Those of a reply that is not whole, and those
+@checks("messages.py", rule=5)
+def answers_in_order(before: TurnSoFar, message: Message) -> Complaints:
+    """Calls are answered one after another. Those of a reply that is not whole, and those
     of a closing reply, are not answered.
     """
     about = call_id_of(message)
-    waiting = [made.call.id for made in before.waiting]
+    waiting = [call.tool_call.id for call in before.waiting]
     if about is not None and about not in waiting[:1]:
         yield "it is not about the call that is next"
 
 
-def no_call_is_dropped(before: Before, message: Message) -> Complaints:
-    """§5.1.5, §6: every call of an ordinary reply is answered before anything else is said. Only a
+@checks("loop.py", rule=2)
+def no_call_is_dropped(before: TurnSoFar, message: Message) -> Complaints:
+    """Every call of an ordinary reply is answered before anything else is said. Only a
     turn that is stopped may leave calls open.
     """
     if not before.waiting:
         return
-    names = [made.call.name for made in before.waiting]
+    names = [call.tool_call.name for call in before.waiting]
     if isinstance(message, (Assistant, User, Checked)):
         yield f"calls are dropped: {names}"
     if isinstance(message, Ended) and message.exit not in MAY_LEAVE_CALLS_OPEN:
         yield f"the turn ends with open calls: {names}"
 
 
-def a_reply_follows_something_new(before: Before, message: Message) -> Complaints:
-    """§5.1.1, §5.1.3: the model is asked after a message to it, or after results."""
+@checks("README.md", rule=4)
+def a_reply_follows_something_new(before: TurnSoFar, message: Message) -> Complaints:
+    """The model is asked after a message to it, or after results."""
     if isinstance(message, Assistant) and before.just_replied:
         yield "the model was asked again, with nothing new"
 
 
-def a_closing_reply_is_asked_as_one(before: Before, message: Message) -> Complaints:
-    """§5.1.5: which replies are asked for with "none"."""
+@checks("README.md", rule=3)
+def a_closing_reply_is_asked_as_one(before: TurnSoFar, message: Message) -> Complaints:
+    """Which replies are asked for with "none"."""
     closes = before.says_done or before.asks_to_close
     if isinstance(message, Assistant) and closes != (message.tool_choice == "none"):
         yield f"it was asked with {message.tool_choice!r} after {before.questions}"
 
 
-def an_end_is_an_end(before: Before, message: Message) -> Complaints:
-    """§5.7: what follows the end of a turn? A resumed run goes on after a cut reply."""
-    last = before.said[-1]
+@checks("loop.py", rule=5)
+def an_end_is_an_end(before: TurnSoFar, message: Message) -> Complaints:
+    """What follows the end of a turn? A resumed run goes on after a cut reply."""
+    last = before.messages[-1]
     if not isinstance(last, Ended):
         return
     goes_on = last.exit == "truncated" and is_question(message, "nudge")
@@ -274,9 +313,10 @@ def an_end_is_an_end(before: Before, message: Message) -> Complaints:
         yield "a message follows the end of the turn"
 
 
-def a_pause_waits(before: Before, message: Message) -> Complaints:
-    """§5.7: after a pause a person decides, or the turn is left for another one."""
-    if not isinstance(before.said[-1], Paused) or isinstance(message, Verdict):
+@checks("policies/asking.py", rule=2)
+def a_pause_waits(before: TurnSoFar, message: Message) -> Complaints:
+    """After a pause a person decides, or the turn is left for another one."""
+    if not isinstance(before.messages[-1], Paused) or isinstance(message, Verdict):
         return
     if is_question(message, "person"):
         return
@@ -285,25 +325,27 @@ def a_pause_waits(before: Before, message: Message) -> Complaints:
         yield "a paused run went on without a decision"
 
 
-def a_finished_plan_is_the_answer(before: Before, message: Message) -> Complaints:
-    """§5.1.3, §5.3: in json, a plan that is complete, with words, is not asked for its answer."""
+@checks("policies/answer.py", rule=6)
+def a_finished_plan_is_the_answer(before: TurnSoFar, message: Message) -> Complaints:
+    """In json, a plan that is complete, with words, is not asked for its answer."""
     if isinstance(message, Assistant) and is_finished_plan(before) and not before.questions:
         yield "the answer was asked for again"
 
 
-def is_finished_plan(before: Before) -> bool:
+def is_finished_plan(before: TurnSoFar) -> bool:
     reply = before.reply
     if reply is None or not reply.text.strip():
         return False
     if reply.dialect not in ("json", "react"):
         return False
-    return before.says_done and not any(made.is_action for made in before.calls)
+    return before.says_done and not any(call.is_action for call in before.calls)
 
 
-# §5.1.4 to §5.1.6 The name of the exit.
+# The name of the exit.
 
 
-def the_exit_is_true(before: Before, message: Message) -> Complaints:
+@checks("loop.py", rule=4)
+def the_exit_is_true(before: TurnSoFar, message: Message) -> Complaints:
     if not isinstance(message, Ended):
         return
     lawful = lawful_exits(before)
@@ -311,28 +353,28 @@ def the_exit_is_true(before: Before, message: Message) -> Complaints:
         yield f"the exit is {message.exit!r}, not one of {sorted(lawful)}"
 
 
-def lawful_exits(before: Before) -> set[str]:
-    if any(is_stop(message) for message in before.said):
+def lawful_exits(before: TurnSoFar) -> set[str]:
+    if any(is_stop(message) for message in before.messages):
         return {"declined"}
     if before.reply is None or before.waiting:
         return exits_that_stop(before)
     return exits_that_stop(before) | exits_by_reply(before, before.reply)
 
 
-def exits_that_stop(before: Before) -> set[str]:
+def exits_that_stop(before: TurnSoFar) -> set[str]:
     """How the turn may end whatever the last reply looks like."""
     stops = set()
     reached = reached_limit(before, more_seconds=1)
     if reached and not before.named:
         stops |= {*LAST}
-    if before.rules.fail_fast and any(made.failed for made in before.made):
+    if before.rules.fail_fast and any(call.failed for call in before.all_calls):
         stops.add("gave_up")
     if before.misses >= before.rules.patience or "repeat" in before.asked:
         stops.add("gave_up")
     return stops
 
 
-def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
+def exits_by_reply(before: TurnSoFar, reply: Assistant) -> set[str]:
     if reply.stop_reason not in WHOLE:
         # Two readings: a cut reply to "the limit is reached" ends as the limit, or as cut.
         cut = "refused" if reply.stop_reason == "refusal" else "truncated"
@@ -350,14 +392,14 @@ def exits_by_reply(before: Before, reply: Assistant) -> set[str]:
     return set()
 
 
-def confirms_its_silence(before: Before) -> bool:
-    """§5.1, Silence: asked about it, did the model only think, and say that all is done?"""
+def confirms_its_silence(before: TurnSoFar) -> bool:
+    """Asked about it, did the model only think, and say that all is done?"""
     if not before.says_done or before.replied_to != "silence":
         return False
-    return not any(made.is_action for made in before.calls)
+    return not any(call.is_action for call in before.calls)
 
 
-def closing_exits(before: Before, reply: Assistant) -> set[str]:
+def closing_exits(before: TurnSoFar, reply: Assistant) -> set[str]:
     """The limit that was named; else `signal` if the last thought since the last action said false;
     else `silence`. (A thought in the reply of the action is not before it: they were said at once.)
     """
@@ -373,7 +415,7 @@ def closing_exits(before: Before, reply: Assistant) -> set[str]:
     return done(before, before.way_out)
 
 
-def done(before: Before, exit: str) -> set[str]:
+def done(before: TurnSoFar, exit: str) -> set[str]:
     """The exit by the checks: they have run since the last action, and nothing is missing."""
     if before.missing is None:
         return set()
@@ -382,10 +424,10 @@ def done(before: Before, exit: str) -> set[str]:
     return {exit}
 
 
-# §5.1 Limits.
+# Limits.
 
 
-def reached_limit(before: Before, more_seconds: float = 0) -> str:
+def reached_limit(before: TurnSoFar, more_seconds: float = 0) -> str:
     """The limit that is reached; empty if none. `more_seconds`: since the last message."""
     rules = before.rules
     limits = {
@@ -404,14 +446,15 @@ def reached_limit(before: Before, more_seconds: float = 0) -> str:
     return ""
 
 
-def no_call_may_run(before: Before, more_seconds: float = 0) -> bool:
+def no_call_may_run(before: TurnSoFar, more_seconds: float = 0) -> bool:
     """A call needs an action and time. Replies and money are for replies."""
     seconds = before.seconds + more_seconds
     return len(before.ran) >= before.rules.max_actions or seconds >= before.rules.max_seconds
 
 
-def a_limit_ends_the_work(before: Before, message: Message) -> Complaints:
-    """§5.1: limits are judged before every step. At a limit no action runs, and only a closing
+@checks("policies/limits.py", rule=1)
+def a_limit_ends_the_work(before: TurnSoFar, message: Message) -> Complaints:
+    """Limits are judged before every step. At a limit no action runs, and only a closing
     reply is asked for.
     """
     if begins(before, message) and no_call_may_run(before):
@@ -425,16 +468,17 @@ def a_limit_ends_the_work(before: Before, message: Message) -> Complaints:
         yield f"the {limit} was reached, and an ordinary reply was asked for"
 
 
-def before_its_questions(before: Before) -> Before:
+def before_its_questions(before: TurnSoFar) -> TurnSoFar:
     """Where it was decided to ask the model: before the messages that now wait for a reply."""
-    said = list(before.said)
+    said = list(before.messages)
     while is_of_the_kit(said[-1]):
         said.pop()
-    return Before(said, before.earlier, before.rules)
+    return TurnSoFar(said, before.earlier, before.rules)
 
 
-def a_limit_is_named_when_reached(before: Before, message: Message) -> Complaints:
-    """§5.1: the kit says that a limit is reached when it is, and once."""
+@checks("policies/limits.py", rule=1)
+def a_limit_is_named_when_reached(before: TurnSoFar, message: Message) -> Complaints:
+    """The kit says that a limit is reached when it is, and once."""
     if not is_question(message, *LAST):
         return
     if not reached_limit(before, more_seconds=1):
@@ -443,66 +487,71 @@ def a_limit_is_named_when_reached(before: Before, message: Message) -> Complaint
         yield "a limit was named twice"
 
 
-def nothing_is_asked_after_the_last_words(before: Before, message: Message) -> Complaints:
-    """§2: the words of the reply to a `limit` or `budget` message are the answer."""
+@checks("policies/limits.py", rule=2)
+def nothing_is_asked_after_the_last_words(before: TurnSoFar, message: Message) -> Complaints:
+    """The words of the reply to a `limit` or `budget` message are the answer."""
     if isinstance(message, Assistant) and before.named:
         yield "the model was asked again after its last words"
 
 
-# §5.1 Patience, and thoughts in a row.
+# Patience, and thoughts in a row.
 
 
-def patience_ends(before: Before, message: Message) -> Complaints:
-    """§5.1: after `patience` replies in a row that bring nothing, a person is asked, or the run
-    gives up. The model is not asked again.
+@checks("policies/patience.py", rule=2)
+def patience_ends(before: TurnSoFar, message: Message) -> Complaints:
+    """After `patience` unproductive replies in a row a person is asked, or the run gives up. The
+    model is not asked again.
     """
     if before.waiting:
         return
     misses = before.misses
     is_ordinary_question = isinstance(message, Assistant) and message.tool_choice != "none"
     if is_ordinary_question and misses >= before.rules.patience and not before.rules.speaks:
-        yield f"{misses} replies in a row brought nothing, and one more was asked for"
+        yield f"{misses} unproductive replies in a row, and one more was asked for"
     is_due = misses >= before.rules.patience or "repeat" in before.asked
     if is_go_on(message) and not is_due:
-        yield f"a person was asked after {misses} replies that brought nothing"
+        yield f"a person was asked after {misses} unproductive replies"
 
 
-def thoughts_in_a_row_are_told(before: Before, message: Message) -> Complaints:
-    """§5.1: after `max_thoughts_in_a_row` replies that only think, the result says so."""
-    made = before.next_call
-    if made is None or not isinstance(message, ToolResult) or message.name != "think":
+@checks("policies/limits.py", name="_hurry")
+def thoughts_in_a_row_are_told(before: TurnSoFar, message: Message) -> Complaints:
+    """After `max_thoughts_in_a_row` replies that only think, the result says so."""
+    call = before.next_call
+    if call is None or not isinstance(message, ToolResult) or message.name != "think":
         return
     is_told = f"{before.thoughts_in_a_row} in a row" in message.content
     is_due = before.thoughts_in_a_row >= before.rules.max_thoughts_in_a_row
-    leaves = says_continue(made.call) is False
+    leaves = says_continue(call.tool_call) is False
     if is_due and not is_told and not leaves and not message.is_error:
-        yield f"{before.thoughts_in_a_row} replies only thought, and nobody said so"
+        yield f"{before.thoughts_in_a_row} replies only thought, and the model wasn't told to act"
     if is_told and not is_due:
         yield f"told after {before.thoughts_in_a_row} replies"
 
 
-# §2, §5.1 Questions of the kit.
+# Questions of the kit.
 
 
-def one_question_at_a_time(before: Before, message: Message) -> Complaints:
-    """§2: a question never overwrites a question. Only a limit may come after one."""
+@checks("policies/repeats.py", name="no_repeats")
+def one_question_at_a_time(before: TurnSoFar, message: Message) -> Complaints:
+    """A question never overwrites a question. Only a limit may come after one."""
     waiting = {*before.questions} - {"person"}
     if is_of_the_kit(message) and waiting and not is_question(message, *LAST):
         yield f"it was asked before the reply to {waiting}"
 
 
-def a_nudge_has_its_reason(before: Before, message: Message) -> Complaints:
-    """§5.1.5: an empty reply is nudged once. (A resumed run goes on after a cut reply, too.)"""
-    if not is_question(message, "nudge") or isinstance(before.said[-1], Ended):
+@checks("README.md", rule=6)
+def a_nudge_has_its_reason(before: TurnSoFar, message: Message) -> Complaints:
+    """An empty reply is nudged once. (A resumed run goes on after a cut reply, too.)"""
+    if not is_question(message, "nudge") or isinstance(before.messages[-1], Ended):
         return
     if not is_empty(before):
         yield "nudged, but the last reply was not empty"
-    ends = len(of_type(Ended, before.said))
+    ends = len(of_type(Ended, before.messages))
     if before.asked.count("nudge") > ends:
         yield "nudged twice"
 
 
-def is_empty(before: Before) -> bool:
+def is_empty(before: TurnSoFar) -> bool:
     reply = before.reply
     if reply is None or reply.words:
         return False
@@ -511,28 +560,28 @@ def is_empty(before: Before) -> bool:
     return reply.tool_choice == "none" or not reply.tool_calls
 
 
-def the_form_is_told(before: Before, message: Message) -> Complaints:
-    """§5.1: a reply that could not be read is told so, and no other."""
+@checks("policies/patience.py", name="ask_for_format")
+def the_form_is_told(before: TurnSoFar, message: Message) -> Complaints:
+    """A reply that could not be read is told so, and no other."""
     is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
     if is_question(message, "format") and not is_unreadable:
         yield "told of its form, but the last reply could be read"
 
 
-def broken_replies_are_asked_about(before: Before, message: Message) -> Complaints:
-    """§5.1.5: the same, the other way round. What comes after an empty reply, or one that could not
-    be read?
-    """
+@checks("README.md", rule=6)
+def broken_replies_are_asked_about(before: TurnSoFar, message: Message) -> Complaints:
+    """The other way round: what follows an empty reply, or one that can't be read?"""
     if not asks_or_ends(before, message):
         return
     is_free = "nudge" not in before.asked and before.replied_to != "silence"
     if is_empty(before) and is_free and not is_question(message, "nudge"):
-        yield "the reply was empty, and nobody asked about it"
+        yield "the reply was empty, and the model wasn't nudged"
     is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
     if is_unreadable and not is_question(message, "format"):
-        yield "the reply could not be read, and nobody said so"
+        yield "the reply couldn't be read, and the model wasn't told"
 
 
-def asks_or_ends(before: Before, message: Message) -> bool:
+def asks_or_ends(before: TurnSoFar, message: Message) -> bool:
     """Is it said after a reply, where nothing else has to come first: no stop, no limit, no word of
     the user's own policy?
     """
@@ -545,8 +594,9 @@ def asks_or_ends(before: Before, message: Message) -> bool:
     return before.just_replied
 
 
-def a_question_about_silence_has_its_reason(before: Before, message: Message) -> Complaints:
-    """§5.1, Silence: a model that stops although there seems to be more to do is asked, once."""
+@checks("policies/silence.py", rule=1)
+def a_question_about_silence_has_its_reason(before: TurnSoFar, message: Message) -> Complaints:
+    """A model that stops although there seems to be more to do is asked, once."""
     if not is_question(message, "silence"):
         return
     if before.rules.silence == "accept" or "silence" in before.asked:
@@ -557,9 +607,10 @@ def a_question_about_silence_has_its_reason(before: Before, message: Message) ->
         yield "asked about its silence, but its last thought said that all is done"
 
 
-def silence_is_asked_about(before: Before, message: Message) -> Complaints:
-    """§5.1, Silence, the other way round. Two readings: a model without an exit signal, and one
-    that was nudged or told what is missing, is asked or is not.
+@checks("policies/silence.py", rule=1)
+def silence_is_asked_about(before: TurnSoFar, message: Message) -> Complaints:
+    """The other way round. Two readings: a model without an exit signal, or one that was nudged or
+    told what is missing, may be asked or not.
     """
     rules = before.rules
     if rules.silence == "accept" or rules.force == "always":
@@ -574,97 +625,101 @@ def silence_is_asked_about(before: Before, message: Message) -> Complaints:
     if is_empty(before) or is_question(message, "silence"):
         return
     if says_more_to_do(before) or forgot_to_call(before):
-        yield "there was more to do, and nobody asked"
+        yield "there was more to do, and the model wasn't asked"
     elif rules.silence == "ask":
-        yield "it fell silent, and nobody asked"
+        yield "it stopped calling tools, and the model wasn't asked"
 
 
-def forgot_to_call(before: Before) -> bool:
+def forgot_to_call(before: TurnSoFar) -> bool:
     """Did it ignore a choice that was to be enforced, and call nothing in its turn?"""
     is_ignored = before.reply is not None and before.reply.enforced == "ignored"
-    return is_ignored and bool(before.rules.tools) and not before.made
+    return is_ignored and bool(before.rules.tools) and not before.all_calls
 
 
-def says_more_to_do(before: Before) -> bool:
+def says_more_to_do(before: TurnSoFar) -> bool:
     is_open = before.reply is not None and before.reply.not_done
     return is_open or before.wants_to_leave is True
 
 
-def may_be_unfinished(before: Before) -> bool:
+def may_be_unfinished(before: TurnSoFar) -> bool:
     """Did it say that there is more to do, or did its thought fail to say that there is not? Or did
     it ignore a choice, and call nothing in its turn?
     """
     is_unclear = bool(before.thoughts) and before.wants_to_leave is None
     ignored = any(reply.enforced == "ignored" for reply in before.replies)
-    did_nothing = ignored and not any(made.result for made in before.made)
+    did_nothing = ignored and not any(call.result for call in before.all_calls)
     return is_unclear or did_nothing or says_more_to_do(before)
 
 
-def repeats_are_told(before: Before, message: Message) -> Complaints:
+@checks("policies/repeats.py", rule=2)
+def repeats_are_told(before: TurnSoFar, message: Message) -> Complaints:
     """The model is told after the same action had the same result `max_repeats` times."""
     if not is_question(message, "repeat") or before.rules.speaks:
         return
     done_so_far = [
-        (made.call.name, what_it_gets(before, made), made.result and made.result.content)
-        for made in before.ran
+        (call.tool_call.name, what_it_gets(before, call), call.result and call.result.content)
+        for call in before.ran
     ]
     if done_so_far.count(done_so_far[-1]) < before.rules.max_repeats:
         yield f"told of a repeat after {done_so_far}"
 
 
-# §5.2 Think before act.
+# Think before act.
 
 
-def a_guarded_call_has_its_thought(before: Before, message: Message) -> Complaints:
-    """§5.2: a guarded call runs only if it is covered, and is refused only if it is not."""
-    made = before.next_call
-    if made is None or not is_guarded(before, made):
+@checks("policies/gate.py", rule=1)
+def a_guarded_call_has_its_thought(before: TurnSoFar, message: Message) -> Complaints:
+    """A guarded call runs only if it is covered, and is refused only if it is not."""
+    call = before.next_call
+    if call is None or not is_guarded(before, call):
         return
-    covered = is_covered(before, made)
+    covered = is_covered(before, call)
     if begins(before, message) and not covered:
-        yield "it ran, and no thought stands behind it"
+        yield "it ran, and no thought covers it"
     if isinstance(message, ToolResult) and message.refused == "gate" and covered:
-        yield "the gate refused it, although a thought stands behind it"
+        yield "the gate refused it, although a thought covers it"
 
 
-def is_guarded(before: Before, made: Made) -> bool:
+def is_guarded(before: TurnSoFar, call: OracleCall) -> bool:
     tools = before.rules.tools
-    return made.call.name in tools and tools[made.call.name].guarded
+    return call.tool_call.name in tools and tools[call.tool_call.name].guarded
 
 
-def is_covered(before: Before, call: Made) -> bool:
+def is_covered(before: TurnSoFar, call: OracleCall) -> bool:
     guarded = {name for name, kind in before.rules.tools.items() if kind.guarded}
-    return behind(before.said, call.call, guarded) is not None
+    return thought_behind(before.messages, call.tool_call, guarded) is not None
 
 
-def a_thought_is_forced_for_a_reason(before: Before, message: Message) -> Complaints:
-    """§5.2: at the start of a turn, after an action if always, and after a refusal of the gate."""
+@checks("policies/forcing.py", name="force")
+def a_thought_is_forced_for_a_reason(before: TurnSoFar, message: Message) -> Complaints:
+    """At the start of a turn, after an action if always, and after a refusal of the gate."""
     if not isinstance(message, Assistant) or message.tool_choice != THINK:
         return
     if not before.rules.thinks or not may_force(before):
         yield "a thought was forced without a reason"
 
 
-def may_force(before: Before) -> bool:
+def may_force(before: TurnSoFar) -> bool:
     if before.rules.force == "first" and not before.thoughts:
         return True
     # Two readings of "after every action": an action that was refused is one, or is none.
-    last = [made for made in before.made if made.result][-1:]
+    last = [call for call in before.all_calls if call.result][-1:]
     is_read = bool(last) and last[0] in before.thoughts and not last[0].failed
     if before.rules.force == "always" and not is_read:
         return True
-    return lacks_a_thought(before, before.made)
+    return lacks_a_thought(before, before.all_calls)
 
 
-def lacks_a_thought(before: Before, calls: Sequence[Made]) -> bool:
+def lacks_a_thought(before: TurnSoFar, calls: Sequence[OracleCall]) -> bool:
     """Did the gate refuse one of these calls, and has nothing been thought since?"""
-    refused = [made.at for made in calls if made.refused == "gate"]
-    thought = [made.at for made in before.thoughts if made.covers]
+    refused = [call.at for call in calls if call.refused == "gate"]
+    thought = [call.at for call in before.thoughts if call.covers]
     return max(refused, default=-1) > max(thought, default=-1)
 
 
-def a_thought_is_forced(before: Before, message: Message) -> Complaints:
-    """§5.2, the other way round. A policy of the user may change the choice."""
+@checks("policies/gate.py", rule=2)
+def a_thought_is_forced(before: TurnSoFar, message: Message) -> Complaints:
+    """The other way round. A policy of the user may change the choice."""
     if not isinstance(message, Assistant) or message.tool_choice in (THINK, "none"):
         return
     if not before.rules.thinks or before.rules.speaks or may_stop_forcing(before):
@@ -674,160 +729,174 @@ def a_thought_is_forced(before: Before, message: Message) -> Complaints:
         yield "no thought was forced"
 
 
-def may_stop_forcing(before: Before) -> bool:
+def may_stop_forcing(before: TurnSoFar) -> bool:
     """Was a choice ignored? (After how many the kit stops, this oracle does not judge.)"""
-    replies = of_type(Assistant, [*before.earlier, *before.said])
+    replies = of_type(Assistant, [*before.earlier, *before.messages])
     return any(reply.enforced == "ignored" for reply in replies)
 
 
-# §5.3, §5.4 What runs, and what is refused.
+# What runs, and what is refused.
 
 
-def refusals_have_their_reason(before: Before, message: Message) -> Complaints:
+@checks("loop.py", name="Refuse")
+def refusals_have_their_reason(before: TurnSoFar, message: Message) -> Complaints:
     """The code of a refusal says the truth."""
-    made = before.next_call
-    if made is None or not isinstance(message, ToolResult) or not message.refused:
+    call = before.next_call
+    if call is None or not isinstance(message, ToolResult) or not message.refused:
         return
     reasons = {"stopped"}  # a person speaks again: first, what was left open is answered
-    if made.is_action:
-        reasons |= lawful_refusals(before, made)
+    if call.is_action:
+        reasons |= lawful_refusals(before, call)
     if message.refused not in reasons:
         yield f"refused as {message.refused!r}; it could be {sorted(reasons)}"
-    if made.starts and not message.in_doubt:
+    if call.starts and not message.in_doubt:
         yield "it was started, and its refusal does not say that it may have run"
 
 
-def lawful_refusals(before: Before, made: Made) -> set[str]:
+def lawful_refusals(before: TurnSoFar, call: OracleCall) -> set[str]:
     rules = before.rules
     reasons = {
         "rule": rules.speaks,
-        "gate": is_guarded(before, made) and not is_covered(before, made),
-        "text": is_text(before, made) and not made.verdicts,
+        "gate": is_guarded(before, call) and not is_covered(before, call),
+        "text": is_text(before, call) and not call.verdicts,
         "limit": bool(reached_limit(before, more_seconds=1)),
         "failed": rules.fail_fast and any(other.failed for other in before.calls),
-        "repeat": has_just_succeeded(before, made),
+        "repeat": has_just_succeeded(before, call),
     }
-    return by_the_person(before, made) | {code for code, holds in reasons.items() if holds}
+    return by_the_person(before, call) | {code for code, holds in reasons.items() if holds}
 
 
-def by_the_person(before: Before, made: Made) -> set[str]:
+def by_the_person(before: TurnSoFar, call: OracleCall) -> set[str]:
     """Two readings: an edit that does not fit is a mistake of the person, or is invalid."""
-    edits = [verdict.arguments for verdict in made.verdicts if verdict.arguments is not None]
+    edits = [verdict.arguments for verdict in call.verdicts if verdict.arguments is not None]
     if None in [number(arguments) for arguments in edits]:
         return {"person", "invalid"}
-    if not fits(before, made):
+    if not fits(before, call):
         return {"invalid"}
-    if made.decision == "no":
+    if call.decision == "no":
         return {"person"}
     return set()
 
 
-def fits(before: Before, made: Made) -> bool:
-    return made.call.name in before.rules.tools and number(made.call.arguments) is not None
+def fits(before: TurnSoFar, call: OracleCall) -> bool:
+    return (
+        call.tool_call.name in before.rules.tools and number(call.tool_call.arguments) is not None
+    )
 
 
-def is_text(before: Before, made: Made) -> bool:
-    """§5.3: was it written as text, and would it change something?"""
-    kind = before.rules.tools.get(made.call.name, Kind())
-    return made.call.recovered and not kind.read_only
+def is_text(before: TurnSoFar, call: OracleCall) -> bool:
+    """Was it written as text, and would it change something?"""
+    kind = before.rules.tools.get(call.tool_call.name, Kind())
+    return call.tool_call.recovered and not kind.read_only
 
 
-def only_what_fits_runs(before: Before, message: Message) -> Complaints:
-    """§5.4: a call that runs fits its tool, and so does what a person made of it."""
-    made = begins(before, message)
-    if made and (not fits(before, made) or what_it_gets(before, made) is None):
+@checks("policies/validation.py", rule=1)
+def only_what_fits_runs(before: TurnSoFar, message: Message) -> Complaints:
+    """A call that runs fits its tool, and so does what a person made of it."""
+    call = begins(before, message)
+    if call and (not fits(before, call) or what_it_gets(before, call) is None):
         yield "it does not fit a tool, and it ran"
 
 
-def what_needs_a_yes_has_one(before: Before, message: Message) -> Complaints:
-    """§5.3, §5.4: nobody said no, and somebody said yes where that is needed."""
-    made = begins(before, message)
-    if made is None or not fits(before, made):
+@checks("policies/approval.py", name="approval")
+def what_needs_a_yes_has_one(before: TurnSoFar, message: Message) -> Complaints:
+    """Nobody said no, and somebody said yes where that is needed."""
+    call = begins(before, message)
+    if call is None or not fits(before, call):
         return
-    kind = before.rules.tools[made.call.name]
-    if made.decision not in ("", "yes"):
+    kind = before.rules.tools[call.tool_call.name]
+    if call.decision not in ("", "yes"):
         yield "a person did not say yes, and it ran"
-    asks = needs_yes(kind, shown(before, made)) or is_text(before, made)
-    if asks and not made.decision:
-        yield "it needs a yes, and nobody was asked"
+    asks = needs_yes(kind, shown(before, call)) or is_text(before, call)
+    if asks and not call.decision:
+        yield "it needs a yes, and no person was asked"
 
 
-def a_start_is_recorded(before: Before, message: Message) -> Complaints:
-    """§5.5: for a call that changes something, with its arguments, and a key if its tool takes
-    one.
+@checks("running.py", rule=3)
+def a_start_is_recorded(before: TurnSoFar, message: Message) -> Complaints:
+    """A start is recorded for a call that changes something: with its arguments, and with a key if
+    its tool takes one.
     """
-    made = begins(before, message)
-    if made is None or not fits(before, made):
+    call = begins(before, message)
+    if call is None or not fits(before, call):
         return
-    kind = before.rules.tools[made.call.name]
+    kind = before.rules.tools[call.tool_call.name]
     if kind.changes != isinstance(message, Started):
         yield "a start is recorded for calls that change something, and for no others"
     if isinstance(message, Started):
         if kind.keyed != bool(message.key):
             yield "a start has a key if its tool takes one"
-        gets = what_it_gets(before, made)
-        if number(as_started(message, made.notes, made.call)) != gets:
+        gets = what_it_gets(before, call)
+        if number(as_started(message, call.notes, call.tool_call)) != gets:
             yield f"it gets {gets}, and its start says something else"
 
 
-def shown(before: Before, made: Made) -> int | None:
+def shown(before: TurnSoFar, call: OracleCall) -> int | None:
     """The `n` that a person is shown: what a policy of the user makes of what the model wrote."""
-    n = number(made.call.arguments)
+    n = number(call.tool_call.arguments)
     return before.rules.edited.get(n, n)
 
 
-def what_it_gets(before: Before, made: Made) -> int | None:
+def what_it_gets(before: TurnSoFar, call: OracleCall) -> int | None:
     """The `n` that the tool gets: what the last yes says, else what was shown."""
-    said = [v.arguments for v in made.verdicts if v.arguments is not None]
+    said = [v.arguments for v in call.verdicts if v.arguments is not None]
     if said:
         return number(said[-1])
-    return shown(before, made)
+    return shown(before, call)
 
 
-def nobody_is_asked_about_what_does_not_fit(before: Before, message: Message) -> Complaints:
-    """§5.4: a call whose arguments do not validate is answered with that error."""
-    made = before.next_call
+@checks("policies/approval.py", rule=1)
+def invalid_calls_are_not_asked_about(before: TurnSoFar, message: Message) -> Complaints:
+    """A call whose arguments do not validate is answered with that error."""
+    call = before.next_call
     is_about_call = isinstance(message, Verdict) and message.call_id
-    if made and is_about_call and not fits(before, made):
+    if call and is_about_call and not fits(before, call):
         yield "a person was asked about a call that does not fit its tool"
 
 
-def every_yes_says_to_what(before: Before, message: Message) -> Complaints:
-    """§5.4: `Verdict.arguments` is always there in a yes to a call."""
+@checks("policies/asking.py", rule=3)
+def every_yes_says_to_what(before: TurnSoFar, message: Message) -> Complaints:
+    """`Verdict.arguments` is always there in a yes to a call."""
     is_yes = isinstance(message, Verdict) and message.decision == "yes"
     if is_yes and call_id_of(message) and message.arguments is None:  # type: ignore[union-attr]
         yield "a yes does not say to what"
 
 
-def a_result_says_with_what_it_ran(before: Before, message: Message) -> Complaints:
-    """§5.4: what a person or a policy changed stands in the result."""
-    made = before.next_call
-    if made is None or not isinstance(message, ToolResult) or message.refused:
+@checks("policies/validation.py", rule=2)
+def a_result_says_with_what_it_ran(before: TurnSoFar, message: Message) -> Complaints:
+    """What a person or a policy changed is in the result."""
+    call = before.next_call
+    if call is None or not isinstance(message, ToolResult) or message.refused:
         return
-    told = made.call.arguments if message.arguments is None else message.arguments
-    if made.is_action and number(told) != what_it_gets(before, made):
-        yield f"it ran with {what_it_gets(before, made)}, and the result says {told}"
+    told = call.tool_call.arguments if message.arguments is None else message.arguments
+    if call.is_action and number(told) != what_it_gets(before, call):
+        yield f"it ran with {what_it_gets(before, call)}, and the result says {told}"
 
 
-def failing_fast(before: Before, message: Message) -> Complaints:
+@checks("policies/patience.py", name="fail_fast")
+def failing_fast(before: TurnSoFar, message: Message) -> Complaints:
     """`on_tool_error="fail_fast"`: nothing runs after the first call that failed."""
     if not before.rules.fail_fast or before.rules.can_ask:
         return
-    if begins(before, message) and any(made.failed for made in before.ran):
+    if begins(before, message) and any(call.failed for call in before.ran):
         yield "it ran after a call that failed"
 
 
-# §5.5 The same call.
+# The same call.
 
 
-def first_tries(before: Before, call: Made) -> list[Tried]:
+def first_tries(before: TurnSoFar, call: OracleCall) -> list[OracleDoubt]:
     """The tries of this call that are not settled, in the whole conversation: with the same values,
     or in the same words.
     """
     n = what_it_gets(before, call)
-    found, _ = tried([*before.earlier, *before.said])
-    named = [one for one in found if one.name == call.call.name]
-    return [one for one in named if number(one.ran) == n or one.written == bare(call.call)]
+    found, _ = find_doubts([*before.earlier, *before.messages])
+    named = [one for one in found if one.name == call.tool_call.name]
+    return [
+        one
+        for one in named
+        if number(one.ran) == n or one.written == without_thought(call.tool_call)
+    ]
 
 
 def calls_it_new(notes: Sequence[Message]) -> bool:
@@ -835,68 +904,73 @@ def calls_it_new(notes: Sequence[Message]) -> bool:
     return bool(notes) and isinstance(notes[-1], Verdict) and notes[-1].new
 
 
-def has_just_succeeded(before: Before, call: Made) -> bool:
+def has_just_succeeded(before: TurnSoFar, call: OracleCall) -> bool:
     """Has the same call by a tool that changes something succeeded in this reply?"""
-    kind = before.rules.tools.get(call.call.name)
+    kind = before.rules.tools.get(call.tool_call.name)
     if kind is None or not kind.changes:
         return False
     n = what_it_gets(before, call)
     for other in before.calls:
-        is_same = other.call.name == call.call.name and what_it_gets(before, other) == n
+        is_same = other.tool_call.name == call.tool_call.name and what_it_gets(before, other) == n
         if is_same and other.ran and not other.failed:
             return True
     return False
 
 
-def nothing_is_done_twice_in_one_reply(before: Before, message: Message) -> Complaints:
-    """§5.5: the model has not read the first result yet."""
-    made = begins(before, message)
-    if made and isinstance(message, Started) and has_just_succeeded(before, made):
+@checks("policies/twice.py", rule=1)
+def nothing_is_done_twice_in_one_reply(before: TurnSoFar, message: Message) -> Complaints:
+    """The model has not read the first result yet."""
+    call = begins(before, message)
+    if call and isinstance(message, Started) and has_just_succeeded(before, call):
         yield "the same call has succeeded in this reply, and it runs again"
 
 
-def nothing_runs_against_a_no(before: Before, message: Message) -> Complaints:
-    """§5.7: a no is always taken."""
-    made = begins(before, message)
-    if made and made.decision in ("no", "quit"):
-        yield f"it runs, and a person said {made.decision}"
+@checks("policies/asking.py", rule=5)
+def nothing_runs_against_a_no(before: TurnSoFar, message: Message) -> Complaints:
+    """A no is always taken."""
+    call = begins(before, message)
+    if call and call.decision in ("no", "quit"):
+        yield f"it runs, and a person said {call.decision}"
 
 
-def what_may_have_happened_is_not_repeated(before: Before, message: Message) -> Complaints:
-    """§5.5: a call in doubt is started again only after a yes, or in the same turn with a key."""
-    made = begins(before, message)
-    if made is None or not isinstance(message, Started):
+@checks("policies/doubt.py", rule=4)
+def what_may_have_happened_is_not_repeated(before: TurnSoFar, message: Message) -> Complaints:
+    """A call in doubt is started again only after a yes, or in the same turn with a key."""
+    call = begins(before, message)
+    if call is None or not isinstance(message, Started):
         return
-    tries = first_tries(before, made)
-    if isinstance(before.said[-1], Verdict) or not tries:
+    tries = first_tries(before, call)
+    if isinstance(before.messages[-1], Verdict) or not tries:
         return
     if not message.key:
         yield "it may have happened, and it is repeated without a yes"
-    elif tries[-1].turn <= len(readings(before.earlier)):
-        yield "it may have happened in an earlier turn, and nobody was asked"
+    elif tries[-1].turn <= len(turns_of(before.earlier)):
+        yield "it may have happened in an earlier turn, and no person was asked"
 
 
-def a_retry_has_the_key_of_the_first_try(before: Before, message: Message) -> Complaints:
-    """§5.5: unless a person asked for a new one. No other call has the key of an earlier one."""
-    made = begins(before, message)
-    if made is None or not isinstance(message, Started):
+@checks("policies/doubt.py", rule=3)
+def a_retry_has_the_key_of_the_first_try(before: TurnSoFar, message: Message) -> Complaints:
+    """Unless a person asked for a new one. No other call has the key of an earlier one."""
+    call = begins(before, message)
+    if call is None or not isinstance(message, Started):
         return
     if not message.key:
         return
-    tries = first_tries(before, made)
-    is_new = calls_it_new(made.notes) or not tries
+    tries = first_tries(before, call)
+    is_new = calls_it_new(call.notes) or not tries
     if not is_new and message.key != tries[-1].key:
         yield "a retry has another key than the first try"
-    keys = [start.key for start in of_type(Started, [*before.earlier, *before.said])]
+    keys = [start.key for start in of_type(Started, [*before.earlier, *before.messages])]
     if is_new and message.key in keys:
         yield "another call has the key of an earlier one"
 
 
-# §5.6 What is said is checked.
+# What is said is checked.
 
 
-def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
-    """§5.6: checks run when the model says that it is done, and at a limit."""
+@checks("policies/done_when.py", rule=1)
+def checks_run_when_it_is_done(before: TurnSoFar, message: Message) -> Complaints:
+    """Checks run when the model says that it is done, and at a limit."""
     if not isinstance(message, Checked):
         return
     says_so = before.says_done or before.is_silent or before.is_closing
@@ -904,8 +978,9 @@ def checks_run_when_it_is_done(before: Before, message: Message) -> Complaints:
         yield "checked, although the model did not say that it is done"
 
 
-def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> Complaints:
-    """§5.6: and no second time if nothing ran since the first."""
+@checks("policies/done_when.py", rule=3)
+def what_is_missing_is_told_twice_at_most(before: TurnSoFar, message: Message) -> Complaints:
+    """And no second time if nothing ran since the first."""
     if not is_question(message, "check"):
         return
     if not before.missing:
@@ -914,16 +989,17 @@ def what_is_missing_is_told_twice_at_most(before: Before, message: Message) -> C
         yield "the model was told once more what is missing"
 
 
-def may_tell_what_is_missing(before: Before) -> bool:
+def may_tell_what_is_missing(before: TurnSoFar) -> bool:
     if before.reply is None or before.is_closing:
         return False
     is_told = "check" in before.kinds(before.since_action)
     return not is_told and before.asked.count("check") < 2
 
 
-def what_is_missing_is_told(before: Before, message: Message) -> Complaints:
-    """§5.6, §2: once the checks have run, what is missing is what is said next."""
-    if isinstance(message, Checked) or not isinstance(before.said[-1], Checked):
+@checks("policies/done_when.py", rule=3)
+def what_is_missing_is_told(before: TurnSoFar, message: Message) -> Complaints:
+    """Once the checks have run, what is missing is what is said next."""
+    if isinstance(message, Checked) or not isinstance(before.messages[-1], Checked):
         return
     if is_question(message, "check") or is_last(message):
         return
@@ -935,73 +1011,30 @@ def what_is_missing_is_told(before: Before, message: Message) -> Complaints:
         yield f"something is missing, and what comes next is {type(message).__name__}"
 
 
-def nothing_is_closed_unchecked(before: Before, message: Message) -> Complaints:
-    """§5.6: before the closing call of a signal the checks have run."""
+@checks("policies/done_when.py", rule=1)
+def nothing_is_closed_unchecked(before: TurnSoFar, message: Message) -> Complaints:
+    """Before the closing call of a signal the checks have run."""
     is_closing = isinstance(message, Assistant) and message.tool_choice == "none"
     if is_closing and not before.questions and before.missing is None:
         yield "the closing reply was asked for, and the checks have not run"
 
 
-RULES: tuple[Callable[[Before, Message], Complaints], ...] = (
-    answers_in_order,
-    no_call_is_dropped,
-    a_reply_follows_something_new,
-    a_closing_reply_is_asked_as_one,
-    an_end_is_an_end,
-    a_pause_waits,
-    a_finished_plan_is_the_answer,
-    the_exit_is_true,
-    a_limit_ends_the_work,
-    a_limit_is_named_when_reached,
-    nothing_is_asked_after_the_last_words,
-    patience_ends,
-    thoughts_in_a_row_are_told,
-    one_question_at_a_time,
-    a_nudge_has_its_reason,
-    the_form_is_told,
-    broken_replies_are_asked_about,
-    a_question_about_silence_has_its_reason,
-    silence_is_asked_about,
-    repeats_are_told,
-    a_guarded_call_has_its_thought,
-    a_thought_is_forced_for_a_reason,
-    a_thought_is_forced,
-    refusals_have_their_reason,
-    only_what_fits_runs,
-    what_needs_a_yes_has_one,
-    a_start_is_recorded,
-    nobody_is_asked_about_what_does_not_fit,
-    every_yes_says_to_what,
-    a_result_says_with_what_it_ran,
-    failing_fast,
-    what_may_have_happened_is_not_repeated,
-    nothing_is_done_twice_in_one_reply,
-    nothing_runs_against_a_no,
-    a_retry_has_the_key_of_the_first_try,
-    checks_run_when_it_is_done,
-    what_is_missing_is_told_twice_at_most,
-    what_is_missing_is_told,
-    nothing_is_closed_unchecked,
-)
-
-
 def judge(messages: Sequence[Message], rules: Rules) -> list[str]:
-    """Everything that is wrong in a transcript: the rule, the place of the message, and why."""
+    """Everything that is wrong in a transcript: the check and its rule, which message, and why."""
     found = []
     for turn in turns(messages, rules):
-        for place in range(1, len(turn.said)):
-            before = Before(turn.said[:place], turn.earlier, rules)
-            message = turn.said[place]
-            for rule in RULES:
-                number_of_message = len(turn.earlier) + place
-                found += [
-                    f"{rule.__name__} [{number_of_message}]: {why}" for why in rule(before, message)
-                ]
+        for place in range(1, len(turn.messages)):
+            before = TurnSoFar(turn.messages[:place], turn.earlier, rules)
+            message = turn.messages[place]
+            number_of_message = len(turn.earlier) + place
+            for check in CHECKS:
+                for why in check.function(before, message):
+                    found.append(f"{check} [{number_of_message}]: {why}")
     return found
 
 
 def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> list[str]:
-    """§2: a person's message is what was given to `run`."""
+    """A person's message is what was given to `run`."""
     said = [message.text for message in of_type(User, messages) if message.kind == "person"]
     if said == list(texts):
         return []
@@ -1010,8 +1043,8 @@ def only_run_opens_a_turn(messages: Sequence[Message], texts: Sequence[str]) -> 
 
 @dataclass(frozen=True)
 class Ran:
-    """A function that was called: after how many messages, with which `n` and key, and what came of
-    it ("ok", "raise", "late", or "nothing": it said that nothing was done).
+    """A function that was called: after how many messages, with which `n` and key, and how it
+    ended ("ok", "raise", "late", or "nothing": it said that nothing was done).
     """
 
     place: int
@@ -1022,14 +1055,14 @@ class Ran:
 
 
 def what_ran_was_next(messages: Sequence[Message], rules: Rules, ran: Sequence[Ran]) -> list[str]:
-    """§5.4, §6: each function was called for the call that was next, with its arguments. §5.5: a
+    """Each function was called for the call that was next, with its arguments. A
     call that changes something was called once for its start, with the key of it. Its result says
-    what came of it.
+    whether it worked.
     """
     found = []
     for row in ran:
         before = turns(messages[: row.place], rules)[-1]
-        calls = [(made.call.name, what_it_gets(before, made)) for made in before.waiting[:1]]
+        calls = [(call.tool_call.name, what_it_gets(before, call)) for call in before.waiting[:1]]
         if calls != [(row.name, row.n)]:
             found.append(f"what_ran_was_next [{row.place}]: {row.name}({row.n}), not {calls}")
         kind = rules.tools[row.name]

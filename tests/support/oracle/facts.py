@@ -1,9 +1,9 @@
-"""What a transcript says, by the definitions: the slow oracle for `Turn`, and what the oracle of
-the rules (`oracle.py`) reads. Each fact is read from the whole list. No code is shared with the
-kit, and nothing is counted from message to message.
+"""What a transcript says, by the definitions. `Turn` and `History` must agree with these facts, and
+`rules.py` judges by them. Each fact is read from the whole list; nothing is counted from message to
+message.
 
-Rule 1: a result answers the first call of its id that is still open in the last reply before it,
-        and a call happened when it was answered.
+Rule 1: a result answers the first call of its id that is still open in the last reply before it
+        (`messages.py`, rule 5), and a call happened when it was answered.
 Rule 2: what is unclear in a list that no run would write is decided by rule 1, in list order.
 """
 
@@ -103,7 +103,7 @@ def is_blank(text: object) -> bool:
     return all(unicodedata.category(c)[0] not in "LN" for c in seen)
 
 
-def own(call: ToolCall) -> str:
+def read_carried(call: ToolCall) -> str:
     """The thought that a call carries."""
     value = argument(call, "thought")
     if call.name == "think" or not isinstance(value, str) or is_blank(value):
@@ -111,7 +111,7 @@ def own(call: ToolCall) -> str:
     return value.strip()
 
 
-def bare(call: ToolCall) -> dict[str, Any] | str:
+def without_thought(call: ToolCall) -> dict[str, Any] | str:
     """The arguments as they are run: without a thought that is carried in them."""
     if isinstance(call.arguments, str) or call.name == "think":
         return call.arguments
@@ -125,10 +125,10 @@ NO_NOTES = {"should_continue", "missing"}  # arguments of a think call
 
 
 @dataclass
-class Made:
-    """A call that a model made, and what came of it."""
+class OracleCall:
+    """A call of a model, and its result."""
 
-    call: ToolCall
+    tool_call: ToolCall
     reply: Assistant
     reply_at: int
     notes: list[Started | Verdict] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Made:
 
     @property
     def is_action(self) -> bool:
-        return self.call.name != "think"
+        return self.tool_call.name != "think"
 
     @property
     def refused(self) -> str:
@@ -164,7 +164,7 @@ class Made:
 
     @property
     def decision(self) -> str:
-        """What a person said last about it; empty if nobody did."""
+        """What a person said last about it; empty if no person did."""
         return ["", *[verdict.decision for verdict in self.verdicts]][-1]
 
     @property
@@ -174,9 +174,9 @@ class Made:
     @property
     def text(self) -> str:
         """The text of a thought."""
-        if isinstance(self.call.arguments, str):
-            return self.call.arguments
-        notes = [(n, v) for n, v in self.call.arguments.items() if v and n not in NO_NOTES]
+        if isinstance(self.tool_call.arguments, str):
+            return self.tool_call.arguments
+        notes = [(n, v) for n, v in self.tool_call.arguments.items() if v and n not in NO_NOTES]
         if [name for name, _ in notes] == ["thought"]:
             return str(notes[0][1])
         return "\n".join(f"{name}: {value}" for name, value in notes)
@@ -184,7 +184,7 @@ class Made:
     @property
     def has_notes(self) -> bool:
         """Does an argument hold a text, other than those that are no notes?"""
-        arguments = self.call.arguments if isinstance(self.call.arguments, dict) else {}
+        arguments = self.tool_call.arguments if isinstance(self.tool_call.arguments, dict) else {}
         notes = set(arguments) - NO_NOTES
         return any(not is_blank(arguments[name]) for name in notes)
 
@@ -193,93 +193,97 @@ class Made:
         """Is it a thought that is not blank, in a reply that was neither malformed nor cut?"""
         is_whole = self.reply.stop_reason in WHOLE
         is_read = self.is_thought and not self.failed
-        return is_read and is_whole and isinstance(self.call.arguments, dict) and self.has_notes
+        return (
+            is_read and is_whole and isinstance(self.tool_call.arguments, dict) and self.has_notes
+        )
 
 
 @dataclass(frozen=True)
-class Reading:
+class OracleTurn:
     """The messages of a turn, and those before the turn."""
 
-    said: Sequence[Message]
+    messages: Sequence[Message]
     earlier: Sequence[Message]
 
     @cached_property
-    def made(self) -> list[Made]:
+    def all_calls(self) -> list[OracleCall]:
         """Every call. A note is about the call that is next."""
-        found: list[Made] = []
-        waiting: list[Made] = []
-        for place, message in enumerate(self.said):
+        found: list[OracleCall] = []
+        waiting: list[OracleCall] = []
+        for place, message in enumerate(self.messages):
             if isinstance(message, Assistant):
-                waiting = [Made(call, message, place) for call in message.tool_calls]
+                waiting = [OracleCall(call, message, place) for call in message.tool_calls]
                 found += waiting
-            about = [made for made in waiting if made.call.id == call_id_of(message)][:1]
-            for made in about:
+            about = [call for call in waiting if call.tool_call.id == call_id_of(message)][:1]
+            for call in about:
                 if not isinstance(message, ToolResult):
-                    made.notes.append(message)  # type: ignore[arg-type]
+                    call.notes.append(message)  # type: ignore[arg-type]
                     continue
-                made.result = message
-                made.at = place
-                waiting.remove(made)
+                call.result = message
+                call.at = place
+                waiting.remove(call)
         return found
 
     @cached_property
-    def answered(self) -> list[Made]:
+    def answered(self) -> list[OracleCall]:
         """The calls with results, in the order of the results."""
-        return sorted([made for made in self.made if made.result], key=lambda made: made.at)
+        return sorted([call for call in self.all_calls if call.result], key=lambda call: call.at)
 
     @property
-    def ran(self) -> list[Made]:
-        return [made for made in self.answered if made.ran]
+    def ran(self) -> list[OracleCall]:
+        return [call for call in self.answered if call.ran]
 
     @cached_property
-    def thoughts(self) -> list[Made]:
-        return [made for made in self.answered if made.is_thought]
+    def thoughts(self) -> list[OracleCall]:
+        return [call for call in self.answered if call.is_thought]
 
     @cached_property
     def replies(self) -> list[Assistant]:
-        return of_type(Assistant, self.said)
+        return of_type(Assistant, self.messages)
 
     @property
     def reply(self) -> Assistant | None:
-        return last_of(Assistant, self.said)
+        return last_of(Assistant, self.messages)
 
     @property
     def reply_places(self) -> list[int]:
-        return [place for place, m in enumerate(self.said) if isinstance(m, Assistant)]
+        return [place for place, m in enumerate(self.messages) if isinstance(m, Assistant)]
 
     @cached_property
     def reply_at(self) -> int:
         return max(self.reply_places, default=0)
 
     @cached_property
-    def calls(self) -> list[Made]:
+    def calls(self) -> list[OracleCall]:
         """Those of the last reply."""
-        return [made for made in self.made if made.reply_at == self.reply_at]
+        return [call for call in self.all_calls if call.reply_at == self.reply_at]
 
     @property
-    def open(self) -> list[Made]:
+    def open(self) -> list[OracleCall]:
         """The calls of the last reply without a result."""
-        return [made for made in self.calls if made.result is None]
+        return [call for call in self.calls if call.result is None]
 
     @property
     def notes(self) -> list[Started | Verdict]:
         """The notes about the next call, since the last result or reply."""
-        since = max([self.reply_at, *[int(made.at) for made in self.answered]])
-        about = [made.call.id for made in self.open[:1]]
+        since = max([self.reply_at, *[int(call.at) for call in self.answered]])
+        about = [call.tool_call.id for call in self.open[:1]]
         return [
-            note for note in of_type((Started, Verdict), self.said[since:]) if note.call_id in about
+            note
+            for note in of_type((Started, Verdict), self.messages[since:])
+            if note.call_id in about
         ]
 
     @property
     def last(self) -> User | Assistant | ToolResult | None:
-        return last_of((User, Assistant, ToolResult), self.said)
+        return last_of((User, Assistant, ToolResult), self.messages)
 
     @property
     def question(self) -> User | None:
         """The message that the last reply answers."""
         if self.reply is None:
             return None
-        return last_of(User, [Reading(self.said[: self.reply_at], ()).last])
+        return last_of(User, [OracleTurn(self.messages[: self.reply_at], ()).last])
 
     @property
     def is_closing(self) -> bool:
@@ -289,8 +293,8 @@ class Reading:
     @property
     def since_action(self) -> Sequence[Message]:
         if self.ran:
-            return self.said[int(self.ran[-1].at) :]
-        return self.said
+            return self.messages[int(self.ran[-1].at) :]
+        return self.messages
 
     @property
     def checked(self) -> dict[str, Checked]:
@@ -309,12 +313,14 @@ class Reading:
         if not self.thoughts:
             return None
         last = self.thoughts[-1]
-        acts = [made for made in self.made if made.is_action and made.reply.tool_choice != "none"]
-        before_acting = [made.reply_at - 1 for made in acts]
-        refused = [made.reply_at for made in self.answered if made.refused]
+        acts = [
+            call for call in self.all_calls if call.is_action and call.reply.tool_choice != "none"
+        ]
+        before_acting = [call.reply_at - 1 for call in acts]
+        refused = [call.reply_at for call in self.answered if call.refused]
         if max([*before_acting, *refused], default=-1) >= last.reply_at:
             return None
-        return says_continue(last.call)
+        return says_continue(last.tool_call)
 
     @property
     def says_done(self) -> bool:
@@ -335,7 +341,7 @@ class Reading:
 
     @property
     def limit(self) -> str | None:
-        named = {message.kind for message in of_type(User, self.said)}
+        named = {message.kind for message in of_type(User, self.messages)}
         for kind in ("limit", "budget"):
             if kind in named:
                 return kind
@@ -365,14 +371,14 @@ class Reading:
     @property
     def answer(self) -> str:
         """The answer of a turn that has ended: that of its end, or else its last words."""
-        ended = last_of(Ended, self.said[-1:])
+        ended = last_of(Ended, self.messages[-1:])
         if ended and ended.answer:
             return ended.answer
         return self.last_words
 
     @property
     def stamped(self) -> list[Message]:
-        return [message for message in self.said if time_of(message) is not None]
+        return [message for message in self.messages if time_of(message) is not None]
 
     @property
     def seconds(self) -> float:
@@ -401,25 +407,25 @@ class Reading:
 
     @property
     def misses(self) -> int:
-        """How many of the last replies brought nothing, since a person last said to go on."""
+        """How many of the last replies were unproductive, since a person last said to go on."""
         judged: list[bool] = []
-        for start, end in pairwise([*self.reply_places, len(self.said)]):
-            goes_on = [place for place in range(start, end) if is_go_on(self.said[place])]
+        for start, end in pairwise([*self.reply_places, len(self.messages)]):
+            goes_on = [place for place in range(start, end) if is_go_on(self.messages[place])]
             if goes_on:
                 judged = []
-            brought = self.brought_something(start, max([start, *goes_on]))
-            if brought is not None:
-                judged.append(not brought)
+            productive = self.was_productive(start, max([start, *goes_on]))
+            if productive is not None:
+                judged.append(not productive)
         return in_a_row(judged)
 
-    def brought_something(self, reply_at: int, since: int) -> bool | None:
-        """Did a reply bring something? Failures count that came after `since`. None: it is left
+    def was_productive(self, reply_at: int, since: int) -> bool | None:
+        """Was a reply productive? Failures after `since` count. None: it is left
         out, because it only thinks, or because a person or a limit refused its calls.
         """
-        reply = self.said[reply_at]
-        actions = [made for made in self.answered if made.reply_at == reply_at and made.is_action]
-        counted = [made for made in actions if made.refused not in ("person", "limit", "failed")]
-        failed = [made.at for made in counted if made.failed]
+        reply = self.messages[reply_at]
+        actions = [call for call in self.answered if call.reply_at == reply_at and call.is_action]
+        counted = [call for call in actions if call.refused not in ("person", "limit", "failed")]
+        failed = [call.at for call in counted if call.failed]
         if len(failed) < len(counted):
             return True
         if reply.stop_reason == "malformed":
@@ -432,39 +438,39 @@ class Reading:
     def actions(self) -> list[tuple[Any, ...]]:
         """Name, arguments as run, result, thought and how of each."""
         rows = []
-        for made in self.ran:
-            before = [other for other in self.answered if other.at < made.at]
-            thought = covering(made, before) or (None, None)
-            changed = made.result.arguments
-            arguments = bare(made.call) if changed is None else changed
-            rows.append((made.call.name, arguments, made.result, *thought))
+        for call in self.ran:
+            before = [other for other in self.answered if other.at < call.at]
+            thought = find_cover(call, before) or (None, None)
+            changed = call.result.arguments
+            arguments = without_thought(call.tool_call) if changed is None else changed
+            rows.append((call.tool_call.name, arguments, call.result, *thought))
         return rows
 
     @property
     def pointed_out(self) -> dict[tuple[str, str, str], int]:
         found = {}
-        for place, message in enumerate(self.said):
+        for place, message in enumerate(self.messages):
             if is_question(message, "repeat"):
-                done = [("", "", ""), *map(what, Reading(self.said[:place], ()).actions)]
+                done = [("", "", ""), *map(what, OracleTurn(self.messages[:place], ()).actions)]
                 found[done[-1]] = done[1:].count(done[-1])
         return found
 
 
-def readings(messages: Sequence[Message]) -> list[Reading]:
+def turns_of(messages: Sequence[Message]) -> list[OracleTurn]:
     """The turns of a transcript, each as a whole. A person's message begins one."""
     starts = [place for place, m in enumerate(messages) if is_question(m, "person") and place]
     bounds = pairwise([0, *starts, len(messages)])
-    return [Reading(messages[start:end], messages[:start]) for start, end in bounds if end]
+    return [OracleTurn(messages[start:end], messages[:start]) for start, end in bounds if end]
 
 
 def split(messages: Sequence[Message]) -> list[list[Message]]:
     """The turns, each a list of its own."""
-    return [list(turn.said) for turn in readings(messages)]
+    return [list(turn.messages) for turn in turns_of(messages)]
 
 
 def waiting(turn: Sequence[Message]) -> list[ToolCall]:
     """The open calls of the last reply."""
-    return [made.call for made in Reading(turn, ()).open]
+    return [call.tool_call for call in OracleTurn(turn, ()).open]
 
 
 def in_a_row(items: Sequence[bool]) -> int:
@@ -479,44 +485,44 @@ def what(action: Sequence[Any]) -> tuple[str, str, str]:
 # The thought behind a call.
 
 
-def behind(
+def thought_behind(
     messages: Sequence[Message], call: ToolCall, guarded: Set[str] | None = None
 ) -> tuple[str, str] | None:
     """The thought that covers a call without a result. If `guarded` is given, no unguarded tool may
     be called before it in the same reply.
     """
-    turn = readings(messages)[-1]
-    found = covering(Made(call, turn.reply, turn.reply_at), turn.answered)
-    beside = {made.call.name for made in turn.calls if made.result} - {"think"}
+    turn = turns_of(messages)[-1]
+    found = find_cover(OracleCall(call, turn.reply, turn.reply_at), turn.answered)
+    beside = {call.tool_call.name for call in turn.calls if call.result} - {"think"}
     if guarded is not None and found and found[1] != "carried" and not beside <= guarded:
         return None
     return found
 
 
-def covering(call: Made, before: Sequence[Made]) -> tuple[str, str] | None:
+def find_cover(call: OracleCall, before: Sequence[OracleCall]) -> tuple[str, str] | None:
     """The thought that covers a call if every tool is guarded, and how it came about. `before`: the
     calls that were answered before it.
     """
-    if own(call.call):
-        return own(call.call), "carried"
-    thoughts = [place for place, made in enumerate(before) if made.covers]
+    if read_carried(call.tool_call):
+        return read_carried(call.tool_call), "carried"
+    thoughts = [place for place, call in enumerate(before) if call.covers]
     if not thoughts:
         return None
     since = before[thoughts[-1] + 1 :]
-    if any(may_have_run(made) and made.reply_at != call.reply_at for made in since):
+    if any(may_have_run(other) and other.reply_at != call.reply_at for other in since):
         return None
     last = before[thoughts[-1]]
     return last.text, how(last, before[: thoughts[-1]])
 
 
-def may_have_run(made: Made) -> bool:
+def may_have_run(call: OracleCall) -> bool:
     """Did this action run, or was it at least started? Its result says so."""
-    return made.ran or (made.is_action and made.result.in_doubt)
+    return call.ran or (call.is_action and call.result.in_doubt)
 
 
-def how(thought: Made, before: Sequence[Made]) -> str:
-    since = takewhile(lambda made: not made.covers, reversed(before))
-    if any(made.is_action and made.refused == "gate" for made in since):
+def how(thought: OracleCall, before: Sequence[OracleCall]) -> str:
+    since = takewhile(lambda call: not call.covers, reversed(before))
+    if any(call.is_action and call.refused == "gate" for call in since):
         return "gated"
     reply = thought.reply
     if reply.enforced == "tool_choice" and reply.tool_choice == THINK:
@@ -529,7 +535,7 @@ def how(thought: Made, before: Sequence[Made]) -> str:
 
 
 @dataclass
-class Tried:
+class OracleDoubt:
     """A call that may have happened: its first try as it ran and as it was written."""
 
     name: str
@@ -543,21 +549,21 @@ class Tried:
     def is_about(self, written: ToolCall, same: str) -> bool:
         if written.name != self.name:
             return False
-        return bare(written) == self.written or bool(same and same == self.same)
+        return without_thought(written) == self.written or bool(same and same == self.same)
 
 
-def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
+def find_doubts(messages: Sequence[Message]) -> tuple[list[OracleDoubt], OracleDoubt | None]:
     """Which calls may have happened, and the one that was started last, if it is one of them."""
-    found: list[Tried] = []
+    found: list[OracleDoubt] = []
     running = None
     number = 0
-    for turn in readings(messages):
-        number += is_question(turn.said[0], "person")
-        done = {made.at: made for made in turn.answered if made.is_action}
-        for place, message in enumerate(turn.said):
-            before = Reading(turn.said[:place], ())
+    for turn in turns_of(messages):
+        number += is_question(turn.messages[0], "person")
+        done = {call.at: call for call in turn.answered if call.is_action}
+        for place, message in enumerate(turn.messages):
+            before = OracleTurn(turn.messages[:place], ())
             if isinstance(message, Started) and before.open:
-                if message.call_id != before.open[0].call.id:
+                if message.call_id != before.open[0].tool_call.id:
                     continue
                 running = first_try(message, before, found)
                 running.starts += 1
@@ -570,20 +576,20 @@ def tried(messages: Sequence[Message]) -> tuple[list[Tried], Tried | None]:
     return found, running
 
 
-def first_try(start: Started, before: "Reading", found: list[Tried]) -> Tried:
+def first_try(start: Started, before: "OracleTurn", found: list[OracleDoubt]) -> OracleDoubt:
     """The call of which this start is a try; a new one is added to `found`."""
-    call = before.open[0].call
+    call = before.open[0].tool_call
     said = before.notes
     is_new = bool(said) and isinstance(said[-1], Verdict) and said[-1].new
     about = [one for one in found if one.is_about(call, start.same)]
     if about and not is_new:
         return about[-1]
     ran = as_started(start, said, call)
-    found.append(Tried(call.name, ran, bare(call), start.key, start.same))
+    found.append(OracleDoubt(call.name, ran, without_thought(call), start.key, start.same))
     return found[-1]
 
 
-def count_result(result: ToolResult, running: Tried) -> None:
+def count_result(result: ToolResult, running: OracleDoubt) -> None:
     """How many starts may have happened, after a result."""
     if result.in_doubt:
         return
@@ -602,7 +608,7 @@ def as_started(start: Started, said: Sequence[Started | Verdict], call: ToolCall
         return start.arguments
     if verdict and verdict.arguments is not None:
         return verdict.arguments
-    return bare(call)
+    return without_thought(call)
 
 
 # All facts.
@@ -623,12 +629,12 @@ def ignored_in_a_row(everything: Sequence[Assistant]) -> int:
 
 def facts(messages: Sequence[Message]) -> dict[str, Any]:
     """Every public fact of `Turn.of(messages)`, by name."""
-    turn = readings(messages)[-1] if messages else Reading([], [])
+    turn = turns_of(messages)[-1] if messages else OracleTurn([], [])
     said, everything = turn.replies, of_type(Assistant, messages)
     done, did = turn.answered, turn.actions
     spoken = of_type((User, Assistant, ToolResult), messages)
-    counted = [made for made in done if made.is_thought or made.is_action]
-    thinking_last = [made.is_thought and not made.failed for made in counted]
+    counted = [call for call in done if call.is_thought or call.is_action]
+    thinking_last = [call.is_thought and not call.failed for call in counted]
     forced = [one for one in everything if one.tool_choice not in ("auto", "none")]
     ignoring = [one for one in forced if one.enforced == "ignored"]
     signed_at = [i for i, m in enumerate(messages) if isinstance(m, Assistant) and m.signed]
@@ -642,52 +648,52 @@ def facts(messages: Sequence[Message]) -> dict[str, Any]:
         "signed": signed,
         "ignored": ignored_in_a_row(everything),
         "ignored_by": ignoring[-1].host if ignoring else "",
-        "request": last_of(User, [m for m in turn.said[:1] if is_question(m, "person")]),
+        "request": last_of(User, [m for m in turn.messages[:1] if is_question(m, "person")]),
         "last": turn.last,
         "reply": turn.reply,
         "reply_to": turn.question,
         "signal": turn.signal,
-        "refused": any(made.refused for made in turn.calls),
+        "refused": any(call.refused for call in turn.calls),
         "is_answered": isinstance(turn.last, ToolResult) and not turn.open,
         "says_done": turn.says_done,
         "is_closing_reply": turn.is_closing,
         "asks_to_close": turn.asks_to_close,
         "limit": turn.limit,
         "way_out": turn.way_out,
-        "pending": [made.call for made in turn.open],
+        "pending": [call.tool_call for call in turn.open],
         "edits": sum(note.edited for note in of_type(Verdict, turn.notes)),
         "started": last_of(Started, turn.notes),
         "verdict": last_of(Verdict, turn.notes),
         "unused_verdict": last_of(Verdict, turn.notes[-1:]),
-        "ended": last_of(Ended, turn.said[-1:]),
-        "paused": last_of(Paused, turn.said[-1:]),
+        "ended": last_of(Ended, turn.messages[-1:]),
+        "paused": last_of(Paused, turn.messages[-1:]),
         "answer": turn.answer,
         "last_words": turn.last_words,
         "checks": (
-            of_type(Checked, turn.said),
+            of_type(Checked, turn.messages),
             turn.checked,
             turn.missing,
             any(is_question(m, "check") for m in turn.since_action),
         ),
-        "doubts": tried(messages)[0],
-        "running": tried(messages)[1],
+        "doubts": find_doubts(messages)[0],
+        "running": find_doubts(messages)[1],
         "sources": {
-            str(made.result.number): not made.failed
-            for part in readings(messages)
-            for made in part.answered
-            if made.result.number and made.is_action
+            str(call.result.number): not call.failed
+            for part in turns_of(messages)
+            for call in part.answered
+            if call.result.number and call.is_action
         },
-        "stop": next((message for message in turn.said if is_stop(message)), None),
+        "stop": next((message for message in turn.messages if is_stop(message)), None),
         "replies": said,
         "thoughts": [
-            (made.text, how(made, done[:i]), says_continue(made.call))
-            if made.is_thought
-            else (own(made.call), "carried", None)
-            for i, made in enumerate(done)
-            if made.is_thought or own(made.call)
+            (call.text, how(call, done[:i]), says_continue(call.tool_call))
+            if call.is_thought
+            else (read_carried(call.tool_call), "carried", None)
+            for i, call in enumerate(done)
+            if call.is_thought or read_carried(call.tool_call)
         ],
         "actions": did,
-        "asked": Counter(m.kind for m in of_type(User, turn.said) if m.kind != "person"),
+        "asked": Counter(m.kind for m in of_type(User, turn.messages) if m.kind != "person"),
         "usage": turn.usage,
         "tokens": turn.usage.input_tokens + turn.usage.output_tokens,
         "usage_of": {
