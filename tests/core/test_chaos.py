@@ -164,7 +164,9 @@ def test_control_characters_of_a_server_are_escaped_in_its_error(provider, way):
 @pytest.mark.parametrize("url", ["http://[::1", "http://me:secret@[::1", "http://[zz]/v1"])
 def test_a_malformed_base_url_is_an_error_without_its_secret(provider, url):
     _, spec, options = SPEAKS[provider]
-    with pytest.raises(ConnectionFailed, match=r"is no URL.*base_url|base_url is no URL") as caught:
+    with pytest.raises(
+        ConnectionFailed, match=r"isn't a URL.*base_url|base_url isn't a URL"
+    ) as caught:
         connect(spec, base_url=url, **options).complete(HELLO)
     assert "secret" not in str(caught.value)
 

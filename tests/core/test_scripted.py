@@ -35,5 +35,5 @@ def test_a_text_alone_is_one_reply_and_a_script_that_is_over_is_an_error():
 
 @pytest.mark.parametrize("reply", [None, 3, (CALL, "text"), {"text": "hi"}])
 def test_a_reply_of_another_type_is_an_error_that_shows_it(reply):
-    with pytest.raises(TypeError, match="is no reply: use a text"):
+    with pytest.raises(TypeError, match="isn't a reply: use a text"):
         ScriptedModel([reply]).complete(ASKED)
