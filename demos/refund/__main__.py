@@ -164,7 +164,7 @@ def check_transcript(flag: str, path: Path | None) -> None:
 
 
 def list_typed_flags(ctx: Context) -> list[str]:
-    """The flags that were typed, for the command that goes on with the run."""
+    """The typed flags, for the command that resumes the run."""
     words = []
     for param in ctx.command.params:
         name = str(param.name)

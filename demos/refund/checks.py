@@ -49,7 +49,7 @@ def checks(shop: Shop) -> list[CheckFunction]:
 
 
 def _find_unanswered_turns(turn: Turn) -> list[Turn]:
-    """This turn, after those right before it that were stopped: nobody has answered them."""
+    """This turn, after the stopped turns right before it, which have no answer."""
     *before, last = Turn.all(turn.history.spoken)
     unanswered = [last]
     for earlier in reversed(before):

@@ -67,7 +67,7 @@ For rule 4 {MANAGER_PRESENT}: propose `approve` instead of `escalate`; the manag
 
 
 class Session:
-    """One request, or a conversation. `again`: the command that goes on with it, in words."""
+    """One request, or a conversation. `again`: the words of the command that continues it."""
 
     def __init__(self, ctx: Context, text: str, again: Sequence[str]) -> None:
         self.ctx = ctx
@@ -145,7 +145,7 @@ class Session:
         )
 
     def choose_approver(self) -> Callable[[AskHuman], Verdict] | None:
-        """Who is asked for approval; None if nobody can be asked."""
+        """Who is asked for approval; None if no one can be."""
         match self.settings["approve"].split():
             case ["ask"] if sys.stdin.isatty():
                 return at_the_terminal
@@ -224,14 +224,14 @@ class Session:
         self.view.print(f"{self.agent.name} · {model.name}:{model.model}", "dim")
 
     def say_what_was_before(self) -> None:
-        """Say that a conversation in an existing file goes on: the user may not know that."""
+        """Say that an existing file's conversation continues: the user may not know that."""
         file = self.settings["transcript"]
         if not file:
             return
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             requests = [message for message in read(file).messages if is_request(message)]
             if requests:
-                say(f"{file}: goes on after {pluralize(len(requests), 'request')}")
+                say(f"{file}: continues after {pluralize(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""
@@ -321,7 +321,7 @@ class DeskChat(Chat):
 
 
 def find_shop_file(settings: Mapping[str, Any]) -> str:
-    """The shop's file. It lies beside the transcript, so whoever goes on finds the same shop."""
+    """The shop's file. It's next to the transcript, so a resumed run finds the same shop."""
     if settings["db"]:
         return str(settings["db"])
     kept = settings["transcript"] or settings["resume"]
@@ -338,7 +338,7 @@ def is_request(message: Message) -> bool:
 
 
 def show_last_turn(path: Path, view: RunView) -> None:
-    """Before a run goes on, show its last turn so far."""
+    """Before a run is resumed, show its last turn so far."""
     turn: list[Message] = []
     for message in read(path).messages:
         if is_request(message):

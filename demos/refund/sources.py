@@ -36,7 +36,7 @@ class SourcedAnswer(BaseModel):
 
 
 def write_lines(answer: SourcedAnswer, transcript: Iterable[Message]) -> Iterator[str]:
-    """The answer for a terminal: the text, and the calls on which each decision stands."""
+    """The answer for a terminal: the text, and the calls that support each decision."""
     calls = {}
     for turn in Turn.all(transcript):
         for action in turn.actions:

@@ -228,8 +228,8 @@ class Limits:
         in_a_row = turn.thoughts_in_a_row
         if in_a_row < self.thoughts or read_signal(step.call) in (False, "cannot"):
             return step
-        told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
-        return replace(step, remark=told)
+        text = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
+        return replace(step, remark=text)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit cut off the closing reply or left it empty, the exit names that

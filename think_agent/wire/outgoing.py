@@ -49,8 +49,8 @@ KNOWN_TO_ALL = {  # JSON schema keywords that every server with `strict` underst
     "additionalProperties",
 }
 encode_body = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""A body as text. Raises TypeError or ValueError for what JSON does not have: it is the mistake of
-whoever wrote a tool.
+"""A body as text. Raises TypeError or ValueError for what JSON does not have: that's a mistake in a
+tool.
 """
 # A reply's calls that have a result, with that result.
 Answered = list[tuple[ToolCall, ToolResult]]
