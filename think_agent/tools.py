@@ -260,7 +260,7 @@ def _doc_of(function: Any) -> str:
 
 def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by name. Raises ValueError if two tools have the same name, or one has a reserved name.
-    Raises TypeError if something is not a Tool or has no function.
+    Raises TypeError if something isn't a Tool or has no function.
     """
     if callable(tools):
         raise TypeError(f"tools={tools!r}: pass a list of tools")

@@ -186,7 +186,7 @@ class Limits:
         """The policy: at a limit, refuse tool calls and ask for the closing reply."""
         limits = self.of_turn(turn)
         match step:
-            case CallTool(call) if is_action(step):  # thoughts are not actions
+            case CallTool(call) if is_action(step):  # thoughts aren't actions
                 limit = limits._beyond(turn)
                 if limit:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")

@@ -51,7 +51,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def json_value(text: str) -> Any:
-    """The JSON value of the whole `text`; None if it is not JSON."""
+    """The JSON value of the whole `text`; None if it isn't JSON."""
     text = text.strip()
     match json_at(text):
         case (value, end) if end == len(text):

@@ -49,7 +49,7 @@ KNOWN_TO_ALL = {  # JSON schema keywords that every server with `strict` underst
     "additionalProperties",
 }
 encode_body = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""A body as text. Raises TypeError or ValueError for what JSON does not have: that's a mistake in a
+"""A body as text. Raises TypeError or ValueError for what JSON doesn't have: that's a mistake in a
 tool.
 """
 # A reply's calls that have a result, with that result.
