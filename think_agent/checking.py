@@ -1,6 +1,6 @@
-"""Checking: what a user passes to the kit, or a user's function returns.
+"""Checking: validate what a user passes to the kit and what a user's function returns.
 
-An error says in one line what is wrong, where, and what to do.
+Errors say in one line what is wrong, where, and what to do.
 """
 
 import functools
@@ -11,8 +11,8 @@ from typing import Any
 
 
 def read_limit(name: str, value: float | None) -> float:
-    """A limit as a number; infinity for None. Raises TypeError if it is no number, and ValueError
-    if it is not above 0.
+    """A limit as a number; infinity for None. Raises TypeError if it isn't a number, and ValueError
+    if it isn't above 0.
     """
     if value is None:
         return inf
@@ -24,14 +24,14 @@ def read_limit(name: str, value: float | None) -> float:
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raise ValueError if `value` is not one of `choices`."""
+    """Raise ValueError if `value` isn't one of `choices`."""
     if value not in tuple(choices):
         raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
 
 
 def check_function(what: str, function: object) -> None:
-    """Raise TypeError if `function` cannot be called, or returns a coroutine where none is awaited.
-    `what`: what it is, such as `policies=`.
+    """Raise TypeError if `function` isn't callable, or is async where nothing awaits it. `what`:
+    its name in the error, such as `policies=`.
     """
     if not callable(function):
         raise TypeError(f"{what} {function!r}: pass a function")
@@ -40,7 +40,7 @@ def check_function(what: str, function: object) -> None:
 
 
 def check_arguments(what: str, function: Callable[..., Any], *names: str) -> None:
-    """Raise TypeError if `function` does not take these arguments by position."""
+    """Raise TypeError if `function` doesn't take these positional arguments."""
     try:
         inspect.signature(function).bind(*names)
     except TypeError:
@@ -51,7 +51,7 @@ def check_arguments(what: str, function: Callable[..., Any], *names: str) -> Non
 
 
 def is_async(function: Any) -> bool:
-    """Does a call of this function, or of this callable object, give a coroutine?"""
+    """Does calling this function or object return a coroutine?"""
     if isinstance(function, type):
         return False
     while isinstance(function, functools.partial):
@@ -73,7 +73,7 @@ def describe(function: Any) -> str:
 
 
 def show_value(value: object) -> str:
-    """A value as it was returned, in at most 80 characters, whatever its `repr` does."""
+    """A value's `repr` in at most 80 characters, even if `repr` raises."""
     try:
         text = " ".join(repr(value).split())
     except Exception:
@@ -84,12 +84,12 @@ def show_value(value: object) -> str:
 
 
 def show_error(error: BaseException) -> str:
-    """The type of an error and its text, whatever its `str` does: `KeyError: 'cents'`."""
+    """An error's type and text, even if its `str` raises: `KeyError: 'cents'`."""
     return f"{type(error).__name__}: {read_error(error)}".rstrip(": ")
 
 
 def read_error(error: BaseException) -> str:
-    """The text of an error; empty if it has none, or making it raises."""
+    """An error's text; empty if it has none or if `str` raises."""
     try:
         return str(error)
     except Exception:

@@ -1,14 +1,14 @@
-"""Yours: what a policy of your own gets to see, what it may change, and what it may not.
+"""Yours: what a custom policy sees, what it may change, and what it may not.
 
-Rule 1: it sees a call only if the arguments fit. `step.received` has them as the function will get
-        them: a model may write "250", and the function gets 250. So judge those. If it puts others
-        in their place that do not fit, the call is refused.
+Rule 1: it sees only calls with valid arguments. Judge `step.received`, which has them as the
+        function will get them: a model may write "250", and the function gets 250. If the policy
+        changes them to invalid ones, the call is refused.
 
-It may replace any step. Three things stay as they are, so that nothing is lost:
+It may replace any step, with a few restrictions:
 
-Rule 2: a step is about the next call. If your policy makes a call of its own, it gets that id.
-Rule 3: a question that the kit asks the model is asked. Your policy may reword it.
-Rule 4: only a person's message opens a turn. What your policy says has the kind `"policy"`.
+Rule 2: a step is about the next call. If your policy creates another call, that gets the same id.
+Rule 3: the kit's questions to the model are always asked. Your policy may reword them.
+Rule 4: only a person's message begins a turn. Your policy's messages have the kind `"policy"`.
 Rule 5: it returns a step. Anything else is a TypeError that names your policy, its file and line.
 """
 
@@ -28,9 +28,9 @@ CHANGED = "A policy changed this call to"
 
 
 def yours(policy: Policy, tools: Mapping[str, Tool]) -> Policy:
-    """A policy of your own, kept to the rules."""
+    """A custom policy, restricted by the rules."""
 
-    @wraps(policy)  # it keeps its name, for those who read what it did
+    @wraps(policy)  # keep its name for `/explain`
     def judge(step: Step, turn: Turn) -> Step:
         own = policy(step, turn)
         _check_step(own, policy)
@@ -63,7 +63,7 @@ def _with_its_call(
 
 def _check_step(step: object, policy: Policy) -> None:
     if inspect.iscoroutine(step):
-        step.close()  # or Python would warn that it was never awaited
+        step.close()  # otherwise Python warns that it was never awaited
     if not isinstance(step, Step):
         problem = f"it returned {show_value(step)}; return a step, such as the one it was given"
     else:
@@ -73,7 +73,7 @@ def _check_step(step: object, policy: Policy) -> None:
 
 
 def _find_flaw(step: Step) -> str:
-    """What is wrong with a step, judged by the message that it would leave in the transcript."""
+    """What's wrong with a step, judging by the message it would add to the transcript."""
     match step:
         case CallModel(say=None) | Check():
             return ""
@@ -94,7 +94,7 @@ def _find_flaw(step: Step) -> str:
 
 def _find_flaw_of(name: str, value: object, kind: type) -> str:
     if not isinstance(value, kind):
-        return f"{name}={show_value(value)} is no {kind.__name__}"
+        return f"{name}={show_value(value)} isn't a {kind.__name__}"
     if isinstance(value, ToolCall):
         return find_problem(Assistant(tool_calls=(value,)))
     assert isinstance(value, User)
