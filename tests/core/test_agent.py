@@ -105,24 +105,27 @@ def test_a_transcript_that_is_passed_in_is_continued():
 
 
 @pytest.mark.parametrize(
-    ("signed_from", "shown", "first"),
-    [(9, [1, 3, 3, 3], "three"), (1, [1, 3, 5, 7], "one"), (3, [1, 3, 3, 5], "two")],
+    ("first_signed_reply", "messages_shown", "first_shown"),
+    [
+        pytest.param(9, [1, 3, 3, 3], "three", id="nothing is signed"),
+        pytest.param(1, [1, 3, 5, 7], "one", id="all is signed"),
+        pytest.param(3, [1, 3, 3, 5], "two", id="from the third reply on"),
+    ],
 )
 def test_a_request_shows_the_last_turns_and_signed_history_is_never_shortened(
-    signed_from, shown, first
+    first_signed_reply, messages_shown, first_shown
 ):
-    """The number of the first signed reply, the messages of each request, the first one shown."""
     seen, transcript = [], ()
 
     def reply(request):
         seen.append(request)
-        return Assistant("Hello.", signed=len(seen) >= signed_from)
+        return Assistant("Hello.", signed=len(seen) >= first_signed_reply)
 
     forgetful = Agent(ScriptedModel(reply), keep_turns=2, force="never")
     for text in ("one", "two", "three", "four"):
         transcript = forgetful.run(text, transcript=transcript).transcript
-    assert [len(request.messages) for request in seen] == shown
-    assert seen[-1].messages[0] == User(first)
+    assert [len(request.messages) for request in seen] == messages_shown
+    assert seen[-1].messages[0] == User(first_shown)
     spoken = [message for message in transcript if not isinstance(message, Ended)]
     assert [*seen[-1].left_out, *seen[-1].messages] == spoken[:-1]
 

@@ -1,12 +1,15 @@
+"""Messages are values, and survive JSON (`messages.py`)."""
+
 import json
+from collections import deque
 from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given
 
 from tests.support.strategies import messages
-from think_agent import Assistant, Force, Started, ToolCall, Usage, User
-from think_agent.messages import from_json, to_json
+from think_agent import Assistant, Force, Started, ToolCall, ToolResult, Usage, User
+from think_agent.messages import from_json, take_answered, to_json
 
 
 @given(messages)
@@ -66,3 +69,14 @@ def test_messages_are_frozen_and_compared_without_their_time():
 def test_usage_adds_up():
     assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
     assert sum([Usage(1), Usage(2)], Usage()) == Usage(3)
+
+
+def test_a_result_answers_the_first_open_call_with_its_id():
+    first, second = ToolCall("a", "look"), ToolCall("a", "pay")
+    other = ToolCall("b", "look")
+    open_calls = deque([other, first, second])
+    result = ToolResult("a", "look", "ok")
+    assert take_answered(open_calls, result) is first
+    assert take_answered(open_calls, result) is second
+    assert take_answered(open_calls, result) is None
+    assert list(open_calls) == [other]

@@ -1,4 +1,8 @@
-"""Waiting: nothing waits for itself, and a slow disk takes no thread of the program's own."""
+"""Waiting (`waiting.py`): functions are called with a timeout, nothing waits for itself, and a slow
+disk takes no thread of the program's own.
+
+Tools that hang, and runs that are stopped inside a tool: `test_hanging.py`.
+"""
 
 import asyncio
 import os
@@ -15,6 +19,7 @@ from tests.support.agents import agent, of_kind, results
 from tests.support.sizes import ROOT
 from think_agent import Agent, Notice, Outcome, ScriptedModel, tool
 from think_agent.testing import call
+from think_agent.waiting import asettle, settle
 
 
 @tool(read_only=True)
@@ -31,6 +36,67 @@ def read() -> str:
 
 async def is_met(turn: object) -> None:
     """An async check that finds nothing missing."""
+
+
+# Rule 1: what a function returns or raises.
+
+GONE = ConnectionError("the line broke")
+
+
+def returns() -> str:
+    return "done"
+
+
+def fails() -> str:
+    raise GONE
+
+
+def cancels() -> str:
+    raise asyncio.CancelledError
+
+
+def is_interrupted() -> str:
+    raise KeyboardInterrupt
+
+
+def as_async(function: Callable[[], str]) -> Callable[[], object]:
+    async def call_it() -> str:
+        return function()
+
+    return call_it
+
+
+def settled_by_asettle(function, timeout=None):
+    return asyncio.run(asettle(function, timeout))
+
+
+each_settle = pytest.mark.parametrize("settles", [settle, settled_by_asettle])
+each_timeout = pytest.mark.parametrize("timeout", [None, 30], ids=["-", "timeout"])
+sync_or_async = pytest.mark.parametrize("kind", [lambda f: f, as_async], ids=["sync", "async"])
+
+
+@each_settle
+@each_timeout
+@sync_or_async
+def test_settle_gives_what_a_function_returned_or_raised(settles, timeout, kind):
+    assert settles(kind(returns), timeout) == ("done", None)
+    assert settles(kind(fails), timeout) == (None, GONE)
+
+
+@each_settle
+@each_timeout
+@sync_or_async
+def test_a_cancellation_from_inside_a_function_is_its_error(settles, timeout, kind):
+    value, error = settles(kind(cancels), timeout)
+    assert value is None
+    assert isinstance(error, asyncio.CancelledError)
+
+
+@each_settle
+@each_timeout
+def test_ctrl_c_in_a_function_is_raised(settles, timeout):
+    with pytest.raises(KeyboardInterrupt):
+        settles(is_interrupted, timeout)
 
 
 # A plain run inside async code.

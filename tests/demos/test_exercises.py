@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.commands import environment
 from tests.support.sizes import ROOT
 
@@ -31,20 +33,41 @@ def failing(folder: Path) -> set[str]:
     return failed
 
 
-def test_an_exercise_is_red_and_its_solution_of_ten_lines_makes_it_green(tmp_path):
+def copy_exercises(folder: Path, *, solved: bool) -> None:
+    """The exercises in a folder, with their solutions if wanted."""
     for name in EXERCISES:
         task = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-        assert len(SOLUTIONS[name].splitlines()) <= 10
-        assert "\nTask: " in task
-        assert "\nHint: " in task
-        assert task.count(BEGINS + ENDS) == 1
-        (tmp_path / f"{name}.py").write_text(task, encoding="utf-8")
+        if solved:
+            task = task.replace(BEGINS, BEGINS + SOLUTIONS[name])
+        (folder / f"{name}.py").write_text(task, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_has_a_task_a_hint_and_a_place_for_ten_lines(name):
+    task = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert "\nTask: " in task
+    assert "\nHint: " in task
+    assert task.count(BEGINS + ENDS) == 1
+    assert len(SOLUTIONS[name].splitlines()) <= 10
+
+
+def test_every_exercise_is_red(tmp_path):
+    copy_exercises(tmp_path, solved=False)
     assert failing(tmp_path) == set(EXERCISES)
 
-    for path in tmp_path.glob("*.py"):
-        task = path.read_text(encoding="utf-8")
-        path.write_text(task.replace(BEGINS, BEGINS + SOLUTIONS[path.stem]), encoding="utf-8")
+
+def test_every_solution_makes_its_exercise_green(tmp_path):
+    copy_exercises(tmp_path, solved=True)
     assert failing(tmp_path) == set()
+
+
+@pytest.mark.slow
+def test_every_solution_has_types(tmp_path):
+    copy_exercises(tmp_path, solved=True)
+    env = environment(MYPYPATH=str(ROOT), MYPY_CACHE_DIR=str(tmp_path / "cache"))
+    command = [sys.executable, "-m", "mypy", "--strict", "."]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_page_lists_every_exercise():

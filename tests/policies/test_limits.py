@@ -398,14 +398,23 @@ def test_a_cost_limit_without_a_price_is_an_error():
 # Settings that are no limit.
 
 
-@pytest.mark.parametrize(("times", "told"), [(1, ""), (2, "That is 2 in a row"), (3, "That is 3")])
-def test_after_many_thoughts_the_model_is_told_that_it_is_time_to_act(times, told):
-    stay, leave = think("Hm."), think("Done.", should_continue=False)
-    for thought, expected in ((stay, told), (leave, "")):
-        turn = Turn.of([User("Hi"), *[Assistant(tool_calls=(thought,))] * times])
-        step = Limits(thoughts=2).bound_step(CallTool(thought), turn)
-        assert step.remark.startswith(expected)
-        assert bool(step.remark) == bool(expected)
+def remark_on(thought: ToolCall, thoughts_in_a_row: int) -> str:
+    """What the model reads about its last thought, with a limit of two in a row."""
+    replies = [Assistant(tool_calls=(thought,))] * thoughts_in_a_row
+    step = Limits(thoughts=2).bound_step(CallTool(thought), Turn.of([User("Hi"), *replies]))
+    return step.remark
+
+
+def test_after_many_thoughts_in_a_row_the_model_is_told_that_it_is_time_to_act():
+    stay = think("Hm.")
+    assert remark_on(stay, 1) == ""
+    assert remark_on(stay, 2).startswith("That is 2 in a row: it is time to act")
+    assert remark_on(stay, 3).startswith("That is 3 in a row")
+
+
+@pytest.mark.parametrize("signal", [False, "cannot"])
+def test_a_thought_that_signals_the_end_is_not_hurried(signal):
+    assert remark_on(think("Done.", should_continue=signal), 3) == ""
 
 
 LIMIT_NAMES = ["max_model_calls", "max_actions", "max_tokens", "max_thoughts_in_a_row"]

@@ -1,6 +1,7 @@
 """A run may be given limits of its own: the smaller of these and the agent's counts."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
@@ -24,14 +25,26 @@ def agent(**settings):
     return Agent(ScriptedModel(reply), [look], force="never", **settings)
 
 
-@pytest.mark.parametrize(
-    ("own", "given", "calls"),
-    [(30, 4, 4), (4, 30, 4), (5, None, 5)],
-    ids=["caller", "agent", "none"],
-)
-def test_the_smaller_limit_counts(own, given, calls, saved):
-    outcome = agent(max_model_calls=own).run("Look.", transcript=saved, max_model_calls=given)
-    assert outcome.model_calls == calls
+@dataclass(frozen=True)
+class Case:
+    name: str
+    of_agent: int
+    of_run: int | None
+    model_calls: int
+
+
+CASES = [
+    Case("the run's is smaller", of_agent=30, of_run=4, model_calls=4),
+    Case("the agent's is smaller", of_agent=4, of_run=30, model_calls=4),
+    Case("the run has none", of_agent=5, of_run=None, model_calls=5),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_smaller_limit_counts(case, saved):
+    limited = agent(max_model_calls=case.of_agent)
+    outcome = limited.run("Look.", transcript=saved, max_model_calls=case.of_run)
+    assert outcome.model_calls == case.model_calls
     assert outcome.exit == "limit"
 
 

@@ -58,11 +58,11 @@ def test_a_call_in_text_without_a_thought_is_refused_by_the_gate_first():
     assert refused.refused == "gate"
 
 
-@pytest.mark.parametrize(("person", "ran"), [(True, ["pay"]), (False, [])])
-def test_if_a_person_can_be_asked_that_person_decides_about_a_call_in_text(person, ran):
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_if_a_person_can_be_asked_that_person_decides_about_a_call_in_text(says_yes):
     desk = Desk()
-    desk.run((think("It is due."), PAY), "So.", person=person)
-    assert desk.ran == ran
+    desk.run((think("It is due."), PAY), "So.", person=says_yes)
+    assert desk.ran == (["pay"] if says_yes else [])
     assert len(desk.asked) == 1
     assert "The model wrote this call as text." in desk.asked[0]
 

@@ -12,14 +12,12 @@ from think_agent.testing import call, think
 
 @dataclass
 class Case:
-    """The calls of the replies, and how often the tool ran."""
-
     name: str
-    replies: list[Any]
-    ran: int
-    refused: list[str] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    fails: int = 0  # so many calls do nothing, at first
+    replies: list[Any]  # the calls of each reply
+    ran: int  # how often the tool ran
+    refused: list[str] = field(default_factory=list)  # the codes of the refusals
+    options: dict[str, Any] = field(default_factory=dict)  # of the tool
+    fails: int = 0  # how many of its first runs do nothing
 
 
 PAY = call("pay", order="A", note="")
@@ -28,21 +26,27 @@ REWORDED = call("pay", order="A", note="It wobbles.")
 ORDER = {"same": ("order",)}
 
 CASES = [
-    Case("twice in one reply", [(PAY, PAY)], 1, ["repeat"]),
-    Case("nine times in one reply", [(PAY,) * 9], 1, ["repeat"] * 8),
-    Case("again in the next reply", [PAY, PAY], 2),
-    Case("another order", [(PAY, OTHER)], 2),
-    Case("another order in between", [(PAY, OTHER, PAY)], 2, ["repeat"]),
-    Case("a thought in between", [(PAY, think("once more"), PAY)], 1, ["repeat"]),
-    Case("other words", [(PAY, REWORDED)], 2),
-    Case("other words, compared by the order", [(PAY, REWORDED)], 1, ["repeat"], ORDER),
-    Case("a default spelled out", [(call("pay", order="A"), PAY)], 1, ["repeat"]),
-    Case("the first did nothing", [(PAY, PAY)], 2, fails=1),
-    Case("the first two did nothing", [(PAY, PAY, PAY, PAY)], 3, ["repeat"], fails=2),
-    Case("a read", [(PAY, PAY)], 2, options={"read_only": True}),
-    Case("idempotent", [(PAY, PAY)], 2, options={"idempotent": True}),
-    Case("meant", [(PAY, PAY)], 2, options={"repeats": True}),
-    Case("with a key", [(PAY, PAY)], 1, ["repeat"], {"key": True}),
+    Case("twice in one reply", [(PAY, PAY)], ran=1, refused=["repeat"]),
+    Case("nine times in one reply", [(PAY,) * 9], ran=1, refused=["repeat"] * 8),
+    Case("again in the next reply", [PAY, PAY], ran=2),
+    Case("another order", [(PAY, OTHER)], ran=2),
+    Case("another order in between", [(PAY, OTHER, PAY)], ran=2, refused=["repeat"]),
+    Case("a thought in between", [(PAY, think("once more"), PAY)], ran=1, refused=["repeat"]),
+    Case("other words", [(PAY, REWORDED)], ran=2),
+    Case(
+        "other words, compared by the order",
+        [(PAY, REWORDED)],
+        ran=1,
+        refused=["repeat"],
+        options=ORDER,
+    ),
+    Case("a default spelled out", [(call("pay", order="A"), PAY)], ran=1, refused=["repeat"]),
+    Case("the first did nothing", [(PAY, PAY)], ran=2, fails=1),
+    Case("the first two did nothing", [(PAY, PAY, PAY, PAY)], ran=3, refused=["repeat"], fails=2),
+    Case("a read", [(PAY, PAY)], ran=2, options={"read_only": True}),
+    Case("idempotent", [(PAY, PAY)], ran=2, options={"idempotent": True}),
+    Case("meant", [(PAY, PAY)], ran=2, options={"repeats": True}),
+    Case("with a key", [(PAY, PAY)], ran=1, refused=["repeat"], options={"key": True}),
 ]
 
 
@@ -68,7 +72,7 @@ def make_tool(case, ran, key=False, **options):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_same_call_twice_in_one_reply(case, saved):
+def test_a_call_that_succeeded_does_not_run_again_in_its_reply(case, saved):
     ran = []
     pay = make_tool(case, ran, **case.options)
     model = ScriptedModel([*case.replies, "So."])
@@ -77,7 +81,7 @@ def test_the_same_call_twice_in_one_reply(case, saved):
     assert [r.refused for r in results(outcome, "pay") if r.refused] == case.refused
 
 
-def test_no_person_is_asked_about_the_second():
+def test_no_person_is_asked_about_the_second_call():
     asked, ran = [], []
     pay = make_tool(CASES[0], ran, needs_approval=True)
 
@@ -91,7 +95,7 @@ def test_no_person_is_asked_about_the_second():
     assert ran == ["A"]
 
 
-def test_the_model_reads_what_was_compared_and_the_author_how_to_allow_it():
+def test_the_refusal_says_what_was_compared_and_a_notice_how_to_allow_it():
     events, ran = [], []
     pay = make_tool(CASES[0], ran, same=("order",))
     model = ScriptedModel([(PAY, PAY), "So."])

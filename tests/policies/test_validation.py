@@ -8,9 +8,9 @@ import pytest
 from pydantic_core import core_schema
 
 from think_agent import Agent, ScriptedModel, Verdict, tool
-from think_agent.loop import CallTool, Refuse
-from think_agent.messages import ToolCall
-from think_agent.policies.validation import with_call
+from think_agent.loop import CallTool, Refuse, plan
+from think_agent.messages import Assistant, ToolCall, User
+from think_agent.policies.validation import validation, with_call
 from think_agent.testing import call, think
 
 
@@ -75,19 +75,28 @@ def put_in_place(step, turn):
 @dataclass
 class Case:
     name: str
-    validated: list[int]
+    validated: list[int]  # the amounts that were validated, in order
     paid: int
     policies: tuple = ()
-    cents: object = "1"
+    cents: object = "1"  # what the model wrote
 
 
 CASES = [
-    Case("no policy", [1], 1),
-    Case("a policy that changes nothing", [1], 1, (leave, leave)),
-    Case("a policy that changes the call", [1, 2], 2, (put(2),)),
-    Case("two policies that change the call", [1, 2, 3], 3, (put(2), put(3))),
-    Case("a policy that changes the arguments in place", [1, 2], 2, (put_in_place,)),
-    Case("a value that Python calls equal", [1, 1], 1, (put(True),), cents=1),
+    Case("no policy", validated=[1], paid=1),
+    Case("a policy that changes nothing", validated=[1], paid=1, policies=(leave, leave)),
+    Case("a policy that changes the call", validated=[1, 2], paid=2, policies=(put(2),)),
+    Case(
+        "two policies that change the call", validated=[1, 2, 3], paid=3, policies=(put(2), put(3))
+    ),
+    Case(
+        "a policy that changes the arguments in place",
+        validated=[1, 2],
+        paid=2,
+        policies=(put_in_place,),
+    ),
+    Case(
+        "a value that Python calls equal", validated=[1, 1], paid=1, policies=(put(True),), cents=1
+    ),
 ]
 
 
@@ -166,3 +175,15 @@ def test_arguments_that_do_not_fit_are_refused_where_they_are_put_in():
     tools = {"pay": Desk().pay}
     step = CallTool(call("pay", cents=1))
     assert isinstance(with_call(step, call("pay", cents="many"), tools), Refuse)
+
+
+def test_arguments_that_are_nested_too_deeply_are_refused():
+    tools = {"pay": Desk().pay}
+    nested = []
+    for _ in range(5_000):
+        nested = [nested]
+    deep = ToolCall("1", "pay", {"cents": nested})
+    step = plan([User("Pay."), Assistant(tool_calls=(deep,))], [validation(tools)])
+    assert isinstance(step, Refuse)
+    assert step.code == "invalid"
+    assert "nested too deeply" in step.reason
