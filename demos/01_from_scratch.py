@@ -127,7 +127,7 @@ def run(
         results = []
         for call in reply.calls:
             result = gate.answer(call)
-            show(f"{call.name} {call.arguments} -> {result.text}")
+            show(f"{call.name} {call.arguments} -> {result.text!r}")
             results.append(result)
         model.add_results(results)
 
@@ -255,10 +255,11 @@ class ChatCompletions:
     def post(self, body: Json) -> Any:
         """Send a request. Returns the JSON of the response."""
         key = os.environ.get("OPENAI_API_KEY", "none")
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         url = f"{self.url}/chat/completions"
+        content = json.dumps(body)  # in ASCII: a model may write half a character
         try:
-            response = httpx.post(url, json=body, headers=headers, timeout=600)
+            response = httpx.post(url, content=content, headers=headers, timeout=600)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelError(f"{self.url} can't be reached: {error}") from error
         if response.is_error:
@@ -277,7 +278,7 @@ def read_reply(response: Any) -> Reply:
         message = choice["message"]
         items = message.get("tool_calls") or []
         functions = [(item["id"], item["function"]) for item in items]
-        calls = [read_call(id, each["name"], each["arguments"]) for id, each in functions]
+        calls = [read_call(id, str(each["name"]), each["arguments"]) for id, each in functions]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError("the server's response is not a chat completion") from error
     return Reply(message.get("content") or "", calls, choice.get("finish_reason") == "length")
@@ -287,7 +288,7 @@ def read_call(id: str, name: str, written: str) -> Call:
     """A call. The model writes its arguments as JSON in a text, so they can be anything."""
     try:
         arguments = json.loads(written)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         return Call(id, name, {}, is_readable=False)

@@ -270,6 +270,10 @@ def test_arguments_in_no_text_are_unreadable():
     assert not lesson.read_call("call_1", "look_up", {"order_id": "ORD-001"}).is_readable
 
 
+def test_arguments_that_are_nested_too_deep_are_unreadable():
+    assert not lesson.read_call("call_1", "look_up", "[" * 100_000).is_readable
+
+
 def test_no_call_of_a_reply_that_was_cut_runs():
     model, way_out, _ = play(make_reply(think("Look."), LOOK, stop_reason="max_tokens"))
     assert way_out == "truncated"
@@ -312,10 +316,10 @@ def test_without_arguments_a_script_plays_and_says_so(tmp_path):
 def test_the_script_shows_a_refusal_and_what_it_thinks_is_true(tmp_path):
     shown = run_alone(tmp_path).stdout
     looked, refused, reason, refunded = shown.splitlines()[2:6]
-    assert looked.endswith("a laptop stand, 13 days old")
+    assert looked.endswith("'a laptop stand, 13 days old'")
     assert "error: not run. Think first" in refused
     assert "13 days is at most 30" in reason
-    assert refunded.endswith("ORD-001 is refunded.")
+    assert refunded.endswith("'ORD-001 is refunded.'")
 
 
 RUN = [
@@ -359,6 +363,15 @@ def test_it_runs_on_a_server_for_chat_completions(tmp_path):
     assert done.stdout.splitlines()[-1:] == ["signal: It is refunded."], done.stderr
     assert read_results(asked[-1]) == READ
     assert [request.tool_choice for request in asked] == CHOICES
+
+
+def test_half_a_character_in_an_argument_is_sent_back(tmp_path):
+    asked = []
+    script = [call("look_up", order_id="\ud800"), "There is no such order."]
+    with serve(Chat(), record(asked, script)) as server:
+        done = run_alone(tmp_path, server.url + "/v1", "a-model", QUESTION)
+    assert done.stderr == ""
+    assert read_results(asked[-1]) == ["error: there is no order \ud800"]
 
 
 SERVERS = {  # the server, and the variables that lead the SDK there

@@ -11,7 +11,9 @@ import pytest
 
 from tests.servers import Reply, sse
 from tests.servers.anthropic import event
+from tests.support.answers import STREAMED, WHOLE, canned, reply_to
 from tests.support.combined import combined
+from tests.support.protocols import PROTOCOLS
 from tests.support.providers import ASK, HELLO, every_provider, every_way, failure, talking
 from think_agent import (
     AuthError,
@@ -174,6 +176,71 @@ def test_the_number_of_requests(door, case):
         server.canned = [answer(CASES[case].says)] * TRIES
         failure(model, way)
         assert len(server.requests) == CASES[case].requests
+
+
+# Errors without an object `error`.
+FLAT = {
+    "SGLang": Case(
+        {"object": "error", "message": "The context length is exceeded", "code": 400},
+        BadRequest,
+        "the prompt is too long",
+    ),
+    "FastAPI": Case({"detail": "The model m does not exist"}, ModelNotFound, "no such model"),
+    "a code": Case(code("invalid_api_key"), AuthError, "the key is wrong"),
+    "DashScope": Case(
+        {"request_id": "r", **code("DataInspectionFailed")}, BadRequest, "the filter refuses it"
+    ),
+    "a number": Case({"code": 429, "message": "Too many requests"}, RateLimited, "it may pass"),
+    "no success": Case(
+        {"success": False, **code("insufficient_quota")}, RateLimited, "the money is spent"
+    ),
+    "Cloudflare": Case(
+        {"success": False, "errors": [{"message": "Invalid API key", "code": 10000}]},
+        AuthError,
+        "the key is wrong",
+    ),
+    "a text": Case({"error": "model 'm' not found"}, ModelNotFound, "no such model"),
+    "a list": Case(
+        {"error": [{"message": "Resource exhausted", "code": 429}]}, RateLimited, "it may pass"
+    ),
+}
+
+
+@combined(provider=PROTOCOLS, way=ASK, case=FLAT)
+def test_an_error_without_an_error_object(provider, way, case):
+    says, kind, _ = FLAT[case]
+    with talking(provider) as (server, model):
+        answer = Reply(body=says)
+        if way not in WHOLE or provider == "ollama":
+            answer = canned(provider, [says])
+        server.canned = [answer] * TRIES
+        assert type(failure(model, way)) is kind
+        assert len(server.requests) == FLAT[case].requests
+
+
+NAMED = {  # events with the name "error", and what their data are
+    "an error object": ('{"error": {"message": "No.", "code": "invalid_api_key"}}', AuthError),
+    "a flat error": ('{"message": "No.", "code": "invalid_api_key"}', AuthError),
+    "a text": ("the model m does not exist", ModelNotFound),
+}
+
+
+@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses", "anthropic"])
+@pytest.mark.parametrize("way", STREAMED)
+@pytest.mark.parametrize("data", NAMED)
+def test_an_event_that_is_named_error(data, way, provider):
+    text, kind = NAMED[data]
+    with talking(provider) as (server, model):
+        server.canned = [events(f"event: error\ndata: {text}\n\n".encode())]
+        assert type(failure(model, way)) is kind
+
+
+@pytest.mark.parametrize("way", STREAMED)
+def test_what_was_shown_before_a_flat_error_is_an_unfinished_reply(way):
+    half = {"choices": [{"index": 0, "delta": {"content": "Half an"}}]}
+    reply = reply_to("openai-chat", way, [half, {"code": "429", "message": "a quota is reached"}])
+    assert reply.text == "Half an"
+    assert "a quota is reached" in reply.cause
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -201,6 +201,93 @@ CASES = [
 ]
 
 
+# These differ in more than their events: what is shown, or how they end.
+ODD = [
+    Case(
+        "no end: better-ccflare #307",
+        [START, begins(call()), arguments(ONE), stops(), ends("tool_use")[0]],
+        [LOOK_1],
+    ),
+    Case(
+        "no end and no beginning",
+        [begins(TEXT), words("Yes."), ends("end_turn")[0]],
+        text="Yes.",
+    ),
+    Case(
+        "a second count without a reason",
+        [
+            *[START, begins(TEXT), words("Yes."), ends("end_turn")[0]],
+            {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"input_tokens": 9}},
+        ],
+        text="Yes.",
+    ),
+    Case(
+        "the message begins with all of its blocks",
+        [
+            {"type": "message_start", "message": {**HEAD, "content": [{**TEXT, "text": "Yes."}]}},
+            *ends("end_turn"),
+        ],
+        text="Yes.",
+    ),
+    Case(
+        "arguments as an object",
+        [
+            *[START, begins(call()), delta(type="input_json_delta", partial_json={"id": "1"})],
+            *ends("tool_use"),
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "an empty object before the arguments",
+        [START, begins(call()), arguments("{}"), arguments(ONE), *ends("tool_use")],
+        [LOOK_1],
+    ),
+    Case(
+        "the arguments twice",
+        [START, begins(call()), arguments(ONE), arguments(ONE), *ends("tool_use")],
+        [LOOK_1],
+    ),
+    Case(
+        "one id for all calls",
+        [
+            *[START, begins(call()), arguments(ONE), stops()],
+            *[begins(call(), 1), arguments(TWO, 1), stops(1), *ends("tool_use")],
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "one id for calls of two tools",
+        [
+            *[START, begins(call()), arguments(ONE), stops()],
+            *[begins(call(name="pay"), 1), arguments('{"amount": 5}', 1), *ends("tool_use")],
+        ],
+        [LOOK_1, ("pay", {"amount": 5})],
+    ),
+    Case(
+        "a call comes again at the end",
+        [
+            *[START, begins(call()), arguments(ONE), stops()],
+            *[begins(call(input={"id": "1"}), 1), stops(1), *ends("tool_use")],
+        ],
+        [LOOK_1],
+    ),
+]
+
+
+@pytest.mark.parametrize("way", STREAMED)
+@pytest.mark.parametrize("case", ODD, ids=lambda case: case.server)
+def test_a_message_is_read_however_it_begins_and_ends(case, way):
+    reply = reply_to("anthropic", way, case.events)
+    assert [(made.name, made.arguments) for made in reply.tool_calls] == list(case.calls)
+    assert reply.text == case.text
+    assert reply.is_usable
+
+
+def test_a_content_may_be_a_text():
+    body = {**HEAD, "content": "Yes.", "stop_reason": "end_turn"}
+    assert reply_to("anthropic", "plain", body).text == "Yes."
+
+
 @pytest.mark.parametrize("way", STREAMED)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
 def test_nothing_of_a_block_is_lost(case, way):
@@ -236,7 +323,7 @@ def test_all_of_it_is_shown_once(case):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.server)
 def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
     events = [START, *case.events, *ends("tool_use" if case.calls else "end_turn")]
-    for length in range(len(events)):
+    for length in range(len(events) - 1):  # its stop reason is in the last but one
         assert not folded("anthropic", *events[:length])[0].is_usable
 
 

@@ -145,6 +145,49 @@ ONE_CALL = [
         [piece("", "look", "a"), piece(ONE), piece("", "look")],
         [LOOK_1],
     ),
+    Case(
+        "the index rises with each piece: Nebius, Cerebras (dirac #215)",
+        [piece("", "look", "a", 0), piece('{"id": ', index=1), piece('"1"}', index=2)],
+        [LOOK_1],
+    ),
+    Case(
+        "the index rises, and the name and the id are empty",
+        [piece('{"id": ', "look", "a", 0), piece('"1"}', "", "", 1)],
+        [LOOK_1],
+    ),
+    Case(
+        "the index is a text",
+        [piece("", "look", "a", "0"), piece(ONE, index="0")],
+        [LOOK_1],
+    ),
+]
+# What is shown of these can't be taken back: it isn't JSON.
+TWICE = [
+    Case(
+        "an empty object comes first: gateways to Claude",
+        [piece("{}", "look", "a"), piece('{"id": '), piece('"1"}')],
+        [LOOK_1],
+    ),
+    Case(
+        "an empty object comes first, and the name again",
+        [piece("{}", "look", "a"), piece('{"id": ', "look", "a"), piece('"1"}')],
+        [LOOK_1],
+    ),
+    Case(
+        "an empty object comes last",
+        [piece("", "look", "a"), piece(ONE), piece("{}")],
+        [LOOK_1],
+    ),
+    Case(
+        "the arguments come again, without a name",
+        [piece("", "look", "a"), piece(ONE), piece('{"id":"1"}')],
+        [LOOK_1],
+    ),
+    Case(
+        "a JSON text in a JSON text",
+        [piece(json.dumps(ONE), "look", "a")],
+        [LOOK_1],
+    ),
 ]
 SEVERAL_CALLS = [
     Case(
@@ -220,6 +263,38 @@ SEVERAL_CALLS = [
         [LOOK_1, PAY_5],
     ),
     Case(
+        "the second call begins at the index of the first: DeepSeek at a gateway (agno #8880)",
+        [
+            *[piece("", "look", "a", 0), piece(ONE, index=0)],
+            *[piece("", "look", "b", 0), piece('{"id": ', index=1), piece('"2"}', index=1)],
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "the same, with another tool",
+        [
+            *[piece("", "look", "a", 0), piece(ONE, index=0)],
+            *[piece("", "pay", "b", 0), piece('{"amount": 5}', index=1)],
+        ],
+        [LOOK_1, PAY_5],
+    ),
+    Case(
+        "the index is that of another call, and the id is right",
+        [
+            *[piece("", "look", "a", 0), piece("", "look", "b", 1)],
+            *[piece(ONE, id="a", index=0), piece(TWO, id="b", index=0)],
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "no index, by turns, told apart by their ids",
+        [
+            *[piece("", "look", "a", NO_INDEX), piece("", "look", "b", NO_INDEX)],
+            *[piece(ONE, id="a", index=NO_INDEX), piece(TWO, id="b", index=NO_INDEX)],
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
         "a call that comes again is followed by another one",
         [piece(ONE, "look", "a"), piece("", "look", "a"), piece(TWO, "look", "b")],
         [LOOK_1, LOOK_2],
@@ -238,7 +313,7 @@ BROKEN = [
         [LOOK_1, ("look", '{"id": "2')],
     ),
 ]
-CASES = [*ONE_CALL, *SEVERAL_CALLS, *BROKEN]
+CASES = [*ONE_CALL, *TWICE, *SEVERAL_CALLS, *BROKEN]
 
 
 @pytest.mark.parametrize("way", STREAMED)
@@ -276,6 +351,30 @@ def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
         assert not folded("openai-chat", *chunks)[0].is_usable
 
 
+BY_PLACE = [
+    Case(
+        "names and arguments",
+        [piece("", "look", "a", NO_INDEX), piece("", "look", "b", NO_INDEX)],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "ids first, names later: SGLang (vercel/ai #15879)",
+        [piece("", id="a", index=NO_INDEX), piece("", id="b", index=NO_INDEX)],
+        [LOOK_1, LOOK_2],
+    ),
+]
+
+
+@pytest.mark.parametrize("way", STREAMED)
+@pytest.mark.parametrize("case", BY_PLACE, ids=lambda case: case.server)
+def test_without_an_index_the_place_in_the_chunk_tells(case, way):
+    """term-llm #314."""
+    rest = [piece(ONE, "look", index=NO_INDEX), piece(TWO, "look", index=NO_INDEX)]
+    chunks = [chunk(*case.pieces), chunk(*rest), chunk(finish="tool_calls"), COUNTED]
+    reply = reply_to("openai-chat", way, chunks)
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == case.makes
+
+
 NAMELESS = {"id": "a", "type": "function", "function": {"arguments": ONE}}
 NAMELESS_WHOLE = {
     "choices": [{"message": {"tool_calls": [NAMELESS]}, "finish_reason": "tool_calls"}],
@@ -296,7 +395,7 @@ NAMELESS_STREAMED = [chunk({**NAMELESS, "index": 0}), chunk(finish="tool_calls")
 def test_a_call_without_a_name_makes_a_reply_unusable(way, answer):
     reply = reply_to("openai-chat", way, answer)
     assert reply.stop_reason == "malformed"
-    assert "without the name of its tool" in reply.mistake
+    assert "without its tool's name" in reply.mistake
 
 
 def test_a_thought_waits_for_the_name_of_its_tool_and_is_shown_then():

@@ -119,6 +119,46 @@ def test_other_reasons_mean_the_same_with_a_call(wire):
         assert reply.usage == Usage()
 
 
+# Stop reasons that a gateway has not translated, and those of no protocol.
+FOREIGN = {
+    "length": "max_tokens",
+    "LENGTH": "max_tokens",
+    "MAX_TOKENS": "max_tokens",
+    "max_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "content_filter": "refusal",
+    "SAFETY": "refusal",
+    "sensitive": "refusal",
+    "network_error": "incomplete",
+    "timeout": "incomplete",
+    "cancelled": "incomplete",
+    "error": "incomplete",
+}
+
+
+@pytest.mark.parametrize("wire", COUNTS)
+@pytest.mark.parametrize("reason", FOREIGN)
+def test_a_reason_of_another_protocol_is_known(wire, reason):
+    """Otherwise a reply that was cut would be taken for a whole one."""
+    body = with_call(wire, reason, {}) | COUNTS[wire]
+    if wire == "openai-responses":
+        body |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+    assert reply_of(wire, body).stop_reason == FOREIGN[reason]
+
+
+@pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
+def test_a_response_that_was_not_completed_is_not_whole(status):
+    body = with_call("openai-responses", status, {}) | COUNTS["openai-responses"]
+    assert reply_of("openai-responses", body).stop_reason == "incomplete"
+
+
+def test_a_response_that_completed_keeps_no_status_of_its_beginning():
+    body = with_call("openai-responses", "in_progress", {}) | COUNTS["openai-responses"]
+    reply, _ = folded("openai-responses", {"type": "response.completed", "response": body})
+    assert reply.stop_reason == "tool_use"
+
+
 @pytest.mark.parametrize("reason", ["other", "max_output_tokens"])
 def test_a_response_with_incomplete_details_is_not_whole(reason):
     details = {"reason": reason}
@@ -218,6 +258,30 @@ def test_of_several_choices_the_first_by_number_is_the_reply():
         assert reply.text == "0"
 
 
+def test_announced_calls_may_be_in_another_choice():
+    """Copilot splits a reply of Claude in two."""
+    call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    first = {"index": 0, "finish_reason": "tool_calls"}
+    second = {"index": 1, "finish_reason": "tool_calls"}
+    whole = reply_of(
+        "openai-chat",
+        {
+            "choices": [
+                {**first, "message": {"content": "I pay."}},
+                {**second, "message": {"tool_calls": [call]}},
+            ]
+        },
+    )
+    streamed, _ = folded(
+        "openai-chat",
+        {"choices": [{**first, "delta": {"content": "I pay."}}]},
+        {"choices": [{**second, "delta": {"tool_calls": [{**call, "index": 0}]}}]},
+    )
+    for reply in (whole, streamed):
+        assert reply.text == "I pay."
+        assert [call.id for call in reply.tool_calls] == ["c"]
+
+
 ANNOUNCED = {
     "openai-chat": {"choices": [{"message": {"content": "Now."}, "finish_reason": "tool_calls"}]},
     "anthropic": {"content": [{"type": "text", "text": "Now."}], "stop_reason": "tool_use"},
@@ -289,4 +353,4 @@ def test_a_call_without_a_name_makes_a_reply_malformed(wire, name):
         reply = reply_of(wire, nameless)
         assert reply.stop_reason == "malformed"
         assert not reply.is_usable
-        assert "without the name" in reply.mistake
+        assert "without its tool's name" in reply.mistake

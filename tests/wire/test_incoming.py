@@ -8,7 +8,8 @@ import pytest
 import think_agent.wire
 from think_agent import Assistant, ToolCall
 from think_agent.streaming import Delta
-from think_agent.wire.incoming import parse_arguments, read_count, validate_delta, validate_reply
+from think_agent.wire.counts import read_count
+from think_agent.wire.incoming import parse_arguments, validate_delta, validate_reply
 
 WIRE = Path(think_agent.wire.__file__).parent
 ROOT = {"errors", "messages", "model", "streaming", "text", "think", "tools"}

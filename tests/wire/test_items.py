@@ -45,6 +45,11 @@ def arguments(text: str, index: int | None = 0, id: str | None = "fc_1") -> Json
     return event("function_call_arguments.delta", output_index=index, item_id=id, delta=text)
 
 
+def by_call(text: str, number: int) -> Json:
+    """A piece of arguments that names its call alone."""
+    return event("function_call_arguments.delta", call_id=f"call_{number}", delta=text)
+
+
 def thinks(text: str, index: int | None = 0, id: str | None = "rs") -> Json:
     return event(
         "reasoning_text.delta", output_index=index, item_id=id, content_index=0, delta=text
@@ -280,6 +285,67 @@ CASES = [
         text="Yes.",
     ),
     Case(
+        "call_id in place of item_id: DeepSeek (opencodex #1361)",
+        [
+            *[begins(call("", 1), None), begins(call("", 2), None)],
+            *[by_call('{"id": ', 1), by_call('{"id": ', 2), by_call('"1"}', 1), by_call('"2"}', 2)],
+            ends(),
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "items without an id: opencode #45081",
+        [
+            *[begins(call("", 1, id=None), None), begins(call("", 2, id=None), None)],
+            *[arguments('{"id": ', None, "call_1"), arguments('{"id": ', None, "call_2")],
+            *[arguments('"1"}', None, "call_1"), arguments('"2"}', None, "call_2")],
+            ends(),
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "the id has another name in done: Bedrock (opencode #46885)",
+        [
+            *[begins(call("")), arguments(ONE)],
+            done(call(ONE, id=None, item_id="fc_1", output_index=0)),
+            ends(call(ONE, id=None, item_id="fc_1", output_index=0)),
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "the text in a part alone",
+        [
+            begins(says("", content=[])),
+            event("content_part.done", item_id="msg", part={"type": "output_text", "text": "Yes."}),
+            ends(),
+        ],
+        text="Yes.",
+    ),
+    Case(
+        "a summary in a part alone",
+        [
+            begins(reasons("", summary=[])),
+            event(
+                "reasoning_summary_part.done",
+                item_id="rs",
+                part={"type": "summary_text", "text": "Hm."},
+            ),
+            *[begins(says(""), 1), words("Yes.", 1), ends()],
+        ],
+        text="Yes.",
+        thinking="Hm.",
+    ),
+    Case(
+        "the end has another name",
+        [begins(says("")), words("Yes."), event("done", response=ends(says("Yes."))["response"])],
+        text="Yes.",
+    ),
+    Case(
+        "a call twice at the end",
+        [begins(call("")), arguments(ONE), done(call(ONE)), ends(call(ONE), call(ONE))],
+        [LOOK_1],
+    ),
+    Case(
         "reasoning that is only in done: langchain #37625",
         [done(reasons()), begins(says(""), 1), words("Yes.", 1), done(says("Yes."), 1), ends()],
         text="Yes.",
@@ -314,6 +380,16 @@ def test_all_of_it_is_shown_once(case):
 def test_a_stream_that_broke_off_anywhere_is_not_usable(case):
     for length in range(len(case.events)):
         assert not folded(RESPONSES, *case.events[:length])[0].is_usable
+
+
+@pytest.mark.parametrize("way", STREAMED)
+def test_arguments_may_be_an_object(way):
+    written: Any = {"id": "1"}
+    events = [
+        *[begins(call("")), arguments(written), done(call(written)), ends(call(written))],
+    ]
+    reply = reply_to(RESPONSES, way, events)
+    assert [(made.name, made.arguments) for made in reply.tool_calls] == [LOOK_1]
 
 
 @pytest.mark.parametrize("way", STREAMED)

@@ -83,6 +83,39 @@ CHAT = [
         Usage(19, 13, cached_tokens=12),
     ),
     Case(
+        "more reasoning than output: Friendli (Effect #8170)",
+        details(12, 293, total_tokens=305)
+        | {"completion_tokens_details": {"reasoning_tokens": 321}},
+        Usage(12, 614, reasoning_tokens=321),
+    ),
+    Case(
+        "more cached tokens than the prompt",
+        details(12, 7, total_tokens=19) | {"prompt_tokens_details": {"cached_tokens": 100}},
+        Usage(112, 7, cached_tokens=100),
+    ),
+    Case(
+        "the names of the Responses API",
+        {"input_tokens": 12, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 8}},
+        Usage(12, 7, cached_tokens=8),
+    ),
+    Case(
+        "Mistral (vercel/ai #14382)",
+        details(12, 7, total_tokens=19, num_cached_tokens=8),
+        Usage(12, 7, cached_tokens=8),
+    ),
+    Case(
+        "Mistral, in its other place",
+        details(12, 7, total_tokens=19) | {"prompt_token_details": {"cached_tokens": 8}},
+        Usage(12, 7, cached_tokens=8),
+    ),
+    Case(
+        "Bifrost",
+        details(12, 7, total_tokens=19) | {"prompt_tokens_details": {"cached_read_tokens": 8}},
+        Usage(12, 7, cached_tokens=8),
+    ),
+    Case("texts", {"prompt_tokens": "12", "completion_tokens": "7"}, Usage(12, 7)),
+    Case("less than nothing", details(12, 7, cached_tokens=-3), Usage(12, 7)),
+    Case(
         "DeepSeek (litellm #5017)",
         details(11, 40, total_tokens=51, prompt_cache_hit_tokens=4, prompt_cache_miss_tokens=7),
         Usage(11, 40, cached_tokens=4),
@@ -115,6 +148,113 @@ def test_a_host_may_stream_the_usage_in_the_choice(case, way):
     """Moonshot does (pi #2017)."""
     answer = streamed(case.usage, in_choice=True)
     assert reply_to("openai-chat", way, answer).usage == case.counted
+
+
+IN_PARTS = {
+    "the prompt first": [details(12), {"completion_tokens": 7}],
+    "nothing at the end": [details(12, 7), details()],
+    "a total that grows": [details(12, 1), details(12, 7)],
+}
+
+
+@pytest.mark.parametrize("way", STREAMED)
+@pytest.mark.parametrize("parts", IN_PARTS)
+def test_a_stream_may_give_its_counts_in_parts(parts, way):
+    first, last = IN_PARTS[parts]
+    chunks = [
+        {"choices": [{"index": 0, "delta": YES}], "usage": first},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": last},
+    ]
+    assert reply_to("openai-chat", way, chunks).usage == Usage(12, 7)
+
+
+GROQ = {"x_groq": {"id": "req", "usage": details(12, 7)}}
+
+
+@pytest.mark.parametrize("way", STREAMED)
+def test_groq_streams_its_counts_apart(way):
+    chunk = {"choices": [{"index": 0, "delta": YES, "finish_reason": "stop"}]}
+    assert reply_to("openai-chat", way, [chunk | GROQ]).usage == Usage(12, 7)
+
+
+class Counts(NamedTuple):
+    """The counts of a reply in another protocol, in one or more events of its stream."""
+
+    what: str
+    events: list[Json]
+    counted: Usage
+
+
+MESSAGES = [
+    Counts(
+        "as usual", [{"input_tokens": 12, "output_tokens": 1}, {"output_tokens": 7}], Usage(12, 7)
+    ),
+    Counts("the input comes last", [{}, {"input_tokens": 12, "output_tokens": 7}], Usage(12, 7)),
+    Counts(
+        "nothing comes last",
+        [{"input_tokens": 12}, {"input_tokens": 0, "output_tokens": 7}],
+        Usage(12, 7),
+    ),
+    Counts("chat's names", [{}, {"prompt_tokens": 12, "completion_tokens": 7}], Usage(12, 7)),
+]
+
+
+@pytest.mark.parametrize("place", ["message_delta", "message_stop"])
+@pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.what)
+def test_the_counts_of_a_message(case, place):
+    first, last = case.events
+    block = {"type": "text", "text": "Yes."}
+    ends: Json = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    events: list[Json | str] = [
+        {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": first}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        ends | ({"usage": last} if place == "message_delta" else {}),
+        {"type": "message_stop", "usage": last},
+    ]
+    assert reply_to("anthropic", "streamed", events).usage == case.counted
+
+
+GEMINI = [
+    Counts(
+        "the prompt first",
+        [{"promptTokenCount": 12}, {"candidatesTokenCount": 7}],
+        Usage(12, 7),
+    ),
+    Counts(
+        "thoughts in the total alone",
+        [{"promptTokenCount": 12, "candidatesTokenCount": 7, "totalTokenCount": 100}],
+        Usage(12, 88),
+    ),
+    Counts(
+        "thoughts that a gateway counts as output",
+        [
+            {
+                "promptTokenCount": 12,
+                "candidatesTokenCount": 50,
+                "thoughtsTokenCount": 43,
+                "totalTokenCount": 62,
+            }
+        ],
+        Usage(12, 50, reasoning_tokens=43),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", GEMINI, ids=lambda case: case.what)
+def test_the_counts_of_gemini(case):
+    content = {"role": "model", "parts": [{"text": "Yes."}]}
+    events: list[Json | str] = [
+        {"candidates": [{"content": content}], "usageMetadata": counts} for counts in case.events
+    ]
+    events.append({"candidates": [{"finishReason": "STOP"}]})
+    assert reply_to("gemini", "streamed", events).usage == case.counted
+
+
+def test_the_responses_api_counts_reasoning_that_is_in_the_total_alone():
+    usage: Json = {"input_tokens": 12, "output_tokens": 7, "total_tokens": 112}
+    usage["output_tokens_details"] = {"reasoning_tokens": 93}
+    body = {"status": "completed", "output": [], "usage": usage}
+    assert reply_to("openai-responses", "plain", body).usage == Usage(12, 100, reasoning_tokens=93)
 
 
 def test_prompt_tokens_of_geminis_own_tools_are_input():

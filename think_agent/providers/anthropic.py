@@ -10,6 +10,7 @@ Rule 3: thinking that was signed under other instructions or tools is left out. 
 Limitation: it needs a key. The SDK's profiles on disk aren't read.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -20,8 +21,9 @@ from anthropic._streaming import ServerSentEvent
 
 from ..messages import Json
 from ..wire import anthropic as wire
-from ..wire.json_reading import json_value
+from .complaints import is_failure
 from .reasoning import ALL, Levels
+from .sse import Event, aread_events, read_events
 from .stainless import Stainless
 
 # These answer 400 to forced tool use. A date may follow the name, but not directly a digit:
@@ -74,8 +76,8 @@ class Anthropic(Stainless):
 
     def stream_class(self, client: Any) -> Any:
         if isinstance(client, anthropic.AsyncAnthropic):
-            return AsyncNamedEvents
-        return NamedEvents
+            return AsyncEvents
+        return Events
 
     def headers(self, body: Json) -> dict[str, str]:
         if "block_binding" in body.get("thinking", ()):
@@ -106,30 +108,37 @@ class Anthropic(Stainless):
         return ["off", *levels]
 
 
-class NamedEvents(anthropic.Stream[object]):
-    """A stream that names its events. Some servers omit the `event:` lines, and the SDK silently
-    skips events without a name.
-    """
+class Events(anthropic.Stream[object]):
+    """The events of a stream, each with a name that the SDK takes."""
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
-        for event in super()._iter_events():
+        for event in read_events(self.response.iter_bytes()):
             yield _name_event(event)
 
 
-class AsyncNamedEvents(anthropic.AsyncStream[object]):
+class AsyncEvents(anthropic.AsyncStream[object]):
     """The same for an async client."""
 
     async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
-        async for event in super()._iter_events():
+        async for event in aread_events(self.response.aiter_bytes()):
             yield _name_event(event)
 
 
-def _name_event(event: ServerSentEvent) -> ServerSentEvent:
-    """`event`, named by the type in its data if it has no name."""
-    data = json_value(event.data)
-    if event.event or not isinstance(data, dict):
-        return event
-    return ServerSentEvent(event=str(data.get("type")), data=event.data)
+def _name_event(event: Event) -> ServerSentEvent:
+    """`event` with its type both in its name and in its data. Some servers write it in one of these
+    places only. The SDK silently skips events without a name.
+    """
+    content = event.content
+    if not isinstance(content, dict):
+        return ServerSentEvent(event=event.name, data=event.data)
+    if "type" not in content and event.name:
+        content["type"] = event.name
+    name = str(content.get("type"))
+    if name == "message":  # a whole one: the server doesn't stream
+        name = "message_start"
+    if is_failure(content, ("type",)):
+        name = "error"
+    return ServerSentEvent(event=name, data=json.dumps(content))
 
 
 def _find_supported(capabilities: Json, *names: Any) -> list[Any]:

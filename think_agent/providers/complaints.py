@@ -6,7 +6,7 @@ Rule 2: if the server names a field (`param`, `loc`), so does the message.
 Rule 3: a gateway may quote its upstream's error. The message then includes both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from ..text import json_text
@@ -67,6 +67,19 @@ def is_complaint(body: Any) -> bool:
     if not isinstance(body, dict):
         return False
     return any(isinstance(body.get(key), (str, list)) and body[key] for key in MESSAGE_KEYS)
+
+
+def is_failure(event: Any, keys: Collection[str]) -> bool:
+    """Does an event, or a whole body, say what went wrong? `keys`: a reply has one of them. Some
+    servers give an error without an object `error`.
+    """
+    if isinstance(event, list):
+        return any(isinstance(item, dict) and item.get("error") for item in event)
+    if not isinstance(event, dict):
+        return False
+    if event.get("error"):
+        return True
+    return is_complaint(event) and event.keys().isdisjoint(keys)
 
 
 def describe_damage(error: BaseException | None) -> str:

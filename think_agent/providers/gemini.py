@@ -10,6 +10,7 @@ Limitation: only the Gemini API with a key, not Vertex.
 
 import json
 import re
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
 import httpx2
@@ -21,6 +22,7 @@ from ..messages import Json
 from ..wire import gemini as wire
 from .provider import Provider
 from .reasoning import GEMINI, check_reasoning
+from .sse import DONE, aread_events, read_events
 
 RETRY_DELAY = re.compile(r"'retryDelay': '([\d.]+)s'")
 
@@ -58,11 +60,13 @@ class Gemini(Provider):
 
         def stream(path: str, body: Json) -> Any:
             request = api._build_request("post", path, body)
-            return api._request(request, stream=True).segments()
+            answer: Any = api._request(request, stream=True).response_stream
+            return _read(answer.iter_bytes())
 
         async def async_stream(path: str, body: Json) -> Any:
             request = api._build_request("post", path, body)
-            return await api._async_request(request, stream=True)
+            answer: Any = (await api._async_request(request, stream=True)).response_stream
+            return _aread(answer.aiter_bytes())
 
         if is_async:
             return RawClient(api.async_request, async_stream, http_async.aclose)
@@ -91,6 +95,19 @@ class Gemini(Provider):
         if "PerDay" in details:  # a daily quota doesn't reset in seconds
             problem.retryable = False
         return problem
+
+
+def _read(pieces: Iterator[bytes]) -> Iterator[Any]:
+    """The events of a stream. The SDK's reader breaks at comments and at the names of events."""
+    for event in read_events(pieces):
+        if event.data != DONE:
+            yield json.loads(event.data)
+
+
+async def _aread(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for event in aread_events(pieces):
+        if event.data != DONE:
+            yield json.loads(event.data)
 
 
 class RawClient(NamedTuple):

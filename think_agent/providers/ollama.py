@@ -27,10 +27,12 @@ from ..errors import ModelError, ModelNotFound
 from ..messages import Assistant, Force, Json, ToolResult
 from ..model import Request
 from ..wire import ollama as wire
+from ..wire.counts import read_count
 from ..wire.forms import form_of, has_ignored, with_notice
-from ..wire.incoming import ErrorAnswer, read_count
+from ..wire.incoming import ErrorAnswer
 from ..wire.outgoing import encode_body
 from .address import NO_OLLAMA, OLLAMA, ollama_address
+from .complaints import is_failure
 from .provider import Provider
 from .reasoning import ALL, ALWAYS, Levels
 from .refusals import Lesson
@@ -371,7 +373,8 @@ class Fold(wire.Fold):
     def feed(self, piece: Any) -> Any:
         *lines, self._line = (self._line + piece).split(b"\n")
         for line in lines:
-            if line.strip():
+            line = line.strip().removeprefix(b"data:").strip()  # some servers frame it as SSE
+            if line and line != b"[DONE]":
                 yield from self._feed_event(json.loads(line))
         if self._line.endswith(b"}"):  # the last line may lack a line feed
             with suppress(ValueError):
@@ -380,7 +383,7 @@ class Fold(wire.Fold):
                 yield from self._feed_event(event)
 
     def _feed_event(self, event: Json) -> Any:
-        if event.get("error"):
+        if is_failure(event, wire.KEYS):
             raise ErrorAnswer(event)
         yield from super().feed(event)
 

@@ -5,16 +5,20 @@ Rule 1: it uses the Responses API at the official host, and Chat Completions at 
 Rule 2: the official host needs a key; other servers may not.
 """
 
+import json
+from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any, Literal
 
 import openai
+from openai._streaming import ServerSentEvent
 
 from ..messages import Json
 from ..model import Request
 from ..wire import openai_chat, openai_responses
 from ..wire.forms import form_of, has_ignored
 from .reasoning import OPENAI, check_reasoning
+from .sse import Event, aread_events, read_events
 from .stainless import Stainless
 
 
@@ -66,6 +70,11 @@ class OpenAI(Stainless):
             strict = is_official
         self.options["strict"] = strict
 
+    def stream_class(self, client: Any) -> Any:
+        if isinstance(client, openai.AsyncOpenAI):
+            return AsyncEvents
+        return Events
+
     def form(self, request: Request) -> Json | None:
         """If another server has ignored a tool choice, try a schema instead."""
         if self.wire is not openai_chat or not self.is_local or "form" in self.refused:
@@ -73,3 +82,33 @@ class OpenAI(Stainless):
         if has_ignored(request.messages, self.host):
             return form_of(request)
         return None
+
+
+class Events(openai.Stream[object]):
+    """The events of a stream, in the form that the SDK takes."""
+
+    def _iter_events(self) -> Iterator[ServerSentEvent]:
+        for event in read_events(self.response.iter_bytes()):
+            yield _complete(event)
+
+
+class AsyncEvents(openai.AsyncStream[object]):
+    """The same for an async client."""
+
+    async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
+        async for event in aread_events(self.response.aiter_bytes()):
+            yield _complete(event)
+
+
+def _complete(event: Event) -> ServerSentEvent:
+    """`event` with the type in its data, if a server writes it in the name only; and with what an
+    event of the name "error" says as an error.
+    """
+    content = event.content
+    if event.name == "error" and not (isinstance(content, dict) and "error" in content):
+        content = {"error": content or event.data}
+    elif event.name.startswith("response.") and isinstance(content, dict):
+        content = {"type": event.name, **content}
+    else:
+        return ServerSentEvent(event=event.name, data=event.data)
+    return ServerSentEvent(event=event.name, data=json.dumps(content))

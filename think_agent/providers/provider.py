@@ -31,7 +31,7 @@ from ..wire.forms import FormReader, read_form, with_notice
 from ..wire.incoming import ErrorAnswer, validate_delta, validate_reply
 from ..wire.outgoing import relax
 from .base import Endpoint
-from .complaints import is_complaint
+from .complaints import is_complaint, is_failure
 from .errors import UnreadCall
 from .refusals import Lesson, describe_left_out, find_refused, find_refused_choices, find_remedy
 from .transport import TRIP, Trip
@@ -173,7 +173,7 @@ class Exchange:
 
     def feed(self, event: Any) -> Iterator[Delta]:
         """The Deltas of an event, for a watcher."""
-        if isinstance(event, dict) and event.get("error"):
+        if is_failure(event, self.provider.wire.KEYS):
             raise ErrorAnswer(event)
         for delta in self.fold.feed(event):
             checked = validate_delta(delta)
@@ -312,6 +312,8 @@ class Exchange:
     def _read(self, response: Any) -> Assistant:
         """A complete response as a reply."""
         self._answer = response
+        if is_failure(response, self.provider.wire.KEYS):
+            raise ErrorAnswer(response)
         error = self.provider.wire.find_error(response)
         if error:  # whatever else it contains
             raise ErrorAnswer(error)

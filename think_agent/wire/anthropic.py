@@ -17,13 +17,15 @@ from ..messages import Assistant, Force, Json, Spoken, ToolCall, ToolResult, Usa
 from ..model import Request
 from ..streaming import Delta
 from .blocks import BlockAssembler
+from .counts import merge_counts, read_count, read_first_count
 from .incoming import (
     STREAM_BROKE_OFF,
+    Identity,
     add_stop_reason,
+    drop_repeats,
     extract_text,
     get_or_empty,
     parse_arguments,
-    read_count,
     require_key,
 )
 from .outgoing import (
@@ -38,6 +40,7 @@ from .settings import Settings
 
 NAME = "anthropic"
 PATH = "/v1/messages"
+KEYS = ("type", "content")  # a response or an event has one of these
 STREAMED = {"stream": True}
 MARK = {"type": "ephemeral"}
 SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # newest models hide it by default
@@ -205,8 +208,10 @@ def read_usage(response: Json) -> Usage:
     read = read_count(counts, "cache_read_input_tokens")
     written = read_count(counts, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=read_count(counts, "input_tokens") + read + written,
-        output_tokens=read_count(counts, "output_tokens"),
+        input_tokens=read_first_count(counts, ("input_tokens",), ("prompt_tokens",))
+        + read
+        + written,
+        output_tokens=read_first_count(counts, ("output_tokens",), ("completion_tokens",)),
         cached_tokens=read,
         written_tokens=written,
         reasoning_tokens=read_count(counts, "output_tokens_details", "thinking_tokens"),
@@ -216,7 +221,9 @@ def read_usage(response: Json) -> Usage:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     require_key(response, "content")
-    blocks = get_or_empty(response, "content", list)
+    if isinstance(response["content"], str):
+        response = {**response, "content": [{"type": "text", "text": response["content"]}]}
+    blocks = drop_repeats(get_or_empty(response, "content", list), _identify)
     content = []
     calls = []
     signatures = [block.get("signature", block.get("data")) for block in blocks]
@@ -246,10 +253,17 @@ def from_wire(response: Json) -> Assistant:
     return add_stop_reason(reply, response.get("stop_reason"), STOPPED, *why)
 
 
+def _identify(block: Json) -> Identity | None:
+    if block.get("type") != "tool_use":
+        return None
+    return block.get("id"), block.get("name"), parse_arguments(block.get("input"))
+
+
 class Fold:
     """Accumulates the events of a stream into one message."""
 
     ended = False
+    _has_reason = False
 
     def __init__(self) -> None:
         self._message: Json = {}
@@ -259,7 +273,11 @@ class Fold:
         index = event.get("index", 0)
         match event.get("type"):
             case "message_start":
-                self._message |= get_or_empty(event, "message", dict)
+                return self._begin(get_or_empty(event, "message", dict))
+            case "message":  # a whole one: the server doesn't stream
+                self.ended = True
+                self._has_reason = True
+                return self._begin(event)
             case "content_block_start":
                 return self._blocks.begin(index, get_or_empty(event, "content_block", dict))
             case "content_block_delta":
@@ -267,17 +285,34 @@ class Fold:
             case "content_block_stop":
                 self._blocks.end(index)
             case "message_delta":
-                # The counts are totals, not increments. A null hasn't changed.
-                usage = get_or_empty(self._message, "usage", dict)
-                changed = drop_empty(**get_or_empty(event, "usage", dict))
-                delta = get_or_empty(event, "delta", dict)
-                self._message |= {**delta, "usage": usage | changed}
+                delta = drop_empty(**get_or_empty(event, "delta", dict))
+                self._message |= delta
+                # Only the end of the stream comes after it.
+                self._has_reason |= "stop_reason" in delta
+                self._count(event)
             case "message_stop":
                 self.ended = True
+                self._count(event)
         return []
+
+    def _begin(self, message: Json) -> list[Delta]:
+        """The beginning of the message, usually without its blocks."""
+        self._message |= message
+        deltas = []
+        for index, block in enumerate(get_or_empty(message, "content", list)):
+            deltas += self._blocks.begin(index, block)
+        return deltas
+
+    def _count(self, event: Json) -> None:
+        """An event's counts are totals, not increments."""
+        now = get_or_empty(event, "usage", dict)
+        counts = merge_counts(self._message.get("usage"), now)
+        if now.get("output_tokens") == 0:  # the initial count was for the first piece
+            counts["output_tokens"] = 0
+        self._message["usage"] = counts
 
     def result(self) -> Json:
         message = {**self._message, "content": self._blocks.whole()}
-        if not self.ended:
+        if not (self.ended or self._has_reason):
             message["stop_reason"] = STREAM_BROKE_OFF
         return message

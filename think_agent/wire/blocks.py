@@ -12,6 +12,7 @@ from typing import Any
 
 from ..messages import Assistant, Json
 from ..streaming import Delta
+from ..text import json_text
 from .incoming import get_or_empty, make_deltas, merge_pieces, parse_arguments
 from .pieces import CallReader
 
@@ -109,7 +110,9 @@ class PartialBlock:
         """Does `start` begin this call again?"""
         if self.type != start.get("type") or not start.get("id"):
             return False
-        return bool(start["id"] == self._start.get("id"))
+        if start.get("name") and start["name"] != self._start.get("name"):
+            return False  # some servers give all calls one id
+        return bool(start["id"] == self._start.get("id")) and not self._reader.is_whole
 
     def goes_on_with(self, start: Json) -> bool:
         """Does `start`, at this block's index, begin it again?"""
@@ -126,6 +129,8 @@ class PartialBlock:
         return False
 
     def add(self, piece: Json) -> list[Delta]:
+        if isinstance(piece.get("partial_json"), dict):
+            piece = {**piece, "partial_json": json_text(piece["partial_json"])}
         self._pieces.append(piece)
         if piece.get("signature"):  # it ends the thinking
             self._is_signed = True
@@ -139,7 +144,7 @@ class PartialBlock:
             case "thinking":
                 return make_deltas(Assistant("", get_or_empty(piece, "thinking", str)))
             case "tool_use" if "partial_json" in piece:
-                return self._reader.feed(get_or_empty(piece, "partial_json", str))
+                return self._reader.feed(piece["partial_json"] or "")
         return []
 
     def whole(self) -> Json:

@@ -1,14 +1,17 @@
 """Assembles the calls of a streamed reply from their pieces (Chat Completions).
 
 Rule 1: a piece belongs to the open call at its index. Without an index, it belongs to the same call
-        as the last piece.
+        as the last piece, or its place among several pieces decides. But a piece without a name
+        follows its id, if a call began with that id and the one at its index has another. And if
+        there is no call at its index, it continues the last call, unless that's complete.
 Rule 2: at an index, a new call begins if a piece names another tool. It also begins if the open
         call's arguments are complete and the piece has a name and another id, because some servers
         send every call at index 0.
 Rule 3: a piece with a name after complete arguments, but without another id, begins a repeat,
         because some servers send each call again at the end. A repeat is dropped. If an id is
         missing, different arguments mean a separate call. Without arguments it never is one,
-        whatever its id: otherwise a call that the model didn't make would run with defaults.
+        whatever its id: otherwise a call that the model didn't make would run with defaults. An
+        empty object may come before the real arguments, so it isn't repeated.
 Rule 4: nothing else separates calls. Servers change the id in every piece or send null, send the
         name late, repeatedly or only once, and interleave the pieces of several calls.
 """
@@ -19,7 +22,6 @@ from ..messages import Json
 from ..streaming import Delta
 from ..text import json_text
 from .incoming import get_or_empty, merge_pieces, parse_arguments
-from .json_reading import json_value
 from .outgoing import drop_empty
 from .pieces import CallReader
 
@@ -32,12 +34,23 @@ class CallAssembler:
         self._numbered: list[PartialCall] = []  # the reply's calls, in order
         self._open: dict[Any, PartialCall] = {}  # the latest at each index
         self._begun: dict[Any, PartialCall] = {}  # the latest by index and first id
+        self._begun_as: dict[str, PartialCall] = {}  # the latest by first id
         self._index: Any = 0  # the last piece's index
+
+    def feed_all(self, pieces: list[Json]) -> list[Delta]:
+        """`feed`, for the pieces of one chunk."""
+        has_index = any(piece.get("index") is not None for piece in pieces)
+        deltas = []
+        for place, piece in enumerate(pieces):
+            if len(pieces) > 1 and not has_index:
+                piece = {**piece, "index": place}  # rule 1
+            deltas += self.feed(piece)
+        return deltas
 
     def feed(self, piece: Json) -> list[Delta]:
         index = piece.get("index")
         if index is None:
-            index = self._index  # rule 1
+            index = self._find_index(piece)
         self._index = index
         piece = _without_empty_fields(piece)
         says_nothing = piece.keys() <= {"type", "function"} and not piece["function"]
@@ -61,6 +74,19 @@ class CallAssembler:
                 self._number(call)
         return [call.whole() for call in self._numbered]
 
+    def _find_index(self, piece: Json) -> Any:
+        """The index for a piece without one (rule 1)."""
+        id = piece.get("id")
+        known = self._begun_as.get(id or "")
+        if known:
+            return known.index
+        last = self._open.get(self._index)
+        function = get_or_empty(piece, "function", dict)
+        is_beginning = id and function.get("name") and not function.get("arguments")
+        if is_beginning and last and not last.has_arguments:  # the beginnings of two calls
+            return len(self._calls)
+        return self._index
+
     def _find_call(self, index: Any, piece: Json) -> "PartialCall":
         """The call that a piece belongs to: an open one or a new one."""
         id = piece.get("id", "")
@@ -69,6 +95,8 @@ class CallAssembler:
         earlier = self._begun.get((index, id))
         if earlier and name in ("", earlier.name) and not (call and call.is_repeat_of(earlier)):
             call = earlier  # pieces of two calls at one index may be interleaved
+        if not name:
+            call = self._find_unnamed(id, call)
         if call is None:
             return self._begin(index, id)
         if not name or not call.name:  # rule 4
@@ -77,16 +105,30 @@ class CallAssembler:
             call = call.before
         if name != call.name:  # rule 2
             return self._begin(index, id)
-        if call.reader.is_whole:  # rule 2 or 3; later pieces decide
-            return self._begin(index, id, call)
+        if call.reader.is_whole and not (call.is_blank and id in ("", call.id)):
+            return self._begin(index, id, call)  # rule 2 or 3; later pieces decide
         return call
 
+    def _find_unnamed(self, id: str, at_index: "PartialCall | None") -> "PartialCall | None":
+        """The call that a piece without a name belongs to. `at_index`: the open call at its index
+        (rule 1).
+        """
+        named = self._begun_as.get(id)
+        if named and (at_index is None or at_index.id != id):
+            return named
+        if at_index is None and not id and self._calls:
+            last = self._calls[-1]
+            if last.name and not last.reader.is_whole:
+                return last
+        return at_index
+
     def _begin(self, index: Any, id: str, before: "PartialCall | None" = None) -> "PartialCall":
-        call = PartialCall(before)
+        call = PartialCall(index, before)
         self._calls.append(call)
         self._open[index] = call
         if id and not (before and before.id == id):
             self._begun[index, id] = call
+            self._begun_as[id] = call
         return call
 
     def _number(self, call: "PartialCall") -> None:
@@ -97,11 +139,12 @@ class CallAssembler:
 
 
 class PartialCall:
-    """A call so far. `before`: a complete call of the same tool at the same index, which this one
-    may repeat.
+    """A call so far; its first piece was at `index`. `before`: a complete call of the same tool
+    there, which this one may repeat.
     """
 
-    def __init__(self, before: "PartialCall | None") -> None:
+    def __init__(self, index: Any, before: "PartialCall | None") -> None:
+        self.index = index
         self.before = before
         self.id = ""
         self.name = ""
@@ -118,6 +161,11 @@ class PartialCall:
         self.reader.name = self.name
         self.reader.read(arguments)
         self._pieces.append(piece)
+
+    @property
+    def is_blank(self) -> bool:
+        """Are its arguments so far an empty object?"""
+        return "".join(piece["function"].get("arguments", "") for piece in self._pieces) == "{}"
 
     @property
     def is_repeat(self) -> bool | None:
@@ -151,13 +199,8 @@ class PartialCall:
         return {"type": "function", **merge_pieces(self._pieces)}
 
     def _meaning(self) -> Any:
-        """Its arguments, for comparison. A repeat may have them as JSON text inside JSON text."""
-        arguments = parse_arguments(self.whole()["function"].get("arguments"))
-        if isinstance(arguments, str):
-            inner = json_value(arguments)
-            if isinstance(inner, str):
-                return parse_arguments(inner)
-        return arguments
+        """Its arguments, for comparison."""
+        return parse_arguments(self.whole()["function"].get("arguments"))
 
 
 def _without_empty_fields(piece: Json) -> Json:

@@ -2,7 +2,7 @@
 
 from ..messages import Assistant, Json, ToolCall, ToolResult, User
 from ..model import Request
-from .incoming import get_or_empty, parse_arguments
+from .incoming import Identity, drop_repeats, get_or_empty, parse_arguments
 from .outgoing import prepare_messages, wrap_arguments, write_arguments
 
 NEW_CALL: Json = {"type": "function", "function": {}}
@@ -51,6 +51,20 @@ def _reply(reply: Assistant, is_ollama: bool) -> Json:
             function["arguments"] = write_arguments(call, function.get("arguments"))
         calls.append({**own, "id": call.id, "function": function})
     return {**wire, "tool_calls": calls}
+
+
+def drop_repeated_calls(message: Json) -> Json:
+    """`message` without the calls that come again."""
+    calls = get_or_empty(message, "tool_calls", list)
+    kept = drop_repeats(calls, _identify)
+    if len(kept) == len(calls):
+        return message
+    return {**message, "tool_calls": kept}
+
+
+def _identify(call: Json) -> Identity:
+    function = get_or_empty(call, "function", dict)
+    return call.get("id"), function.get("name"), parse_arguments(function.get("arguments"))
 
 
 def read_function_calls(message: Json) -> tuple[ToolCall, ...]:

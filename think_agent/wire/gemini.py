@@ -15,19 +15,26 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
+from .counts import merge_counts, read_count
 from .incoming import (
     STREAM_BROKE_OFF,
+    Identity,
     add_stop_reason,
+    drop_repeats,
     first_choice,
     get_or_empty,
     make_deltas,
     parse_arguments,
-    read_count,
 )
 from .outgoing import drop_empty, prepare_messages, wrap_arguments
 from .settings import Settings
 
 NAME = "gemini"
+KEYS = (
+    "candidates",
+    "usageMetadata",
+    "promptFeedback",
+)  # a response or an event has one of these
 STREAMED: Json = {}  # set by the path
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
@@ -166,11 +173,16 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     counts = response.get("usageMetadata")
-    thoughts = read_count(counts, "thoughtsTokenCount")  # not part of the output tokens
+    thoughts = read_count(counts, "thoughtsTokenCount")
+    prompt = read_count(counts, "promptTokenCount")
+    prompt += read_count(counts, "toolUsePromptTokenCount")
+    output = read_count(counts, "candidatesTokenCount")
+    total = read_count(counts, "totalTokenCount")
+    if total != prompt + output:  # otherwise a gateway has counted the thoughts as output
+        output += thoughts
     return Usage(
-        input_tokens=read_count(counts, "promptTokenCount")
-        + read_count(counts, "toolUsePromptTokenCount"),
-        output_tokens=read_count(counts, "candidatesTokenCount") + thoughts,
+        input_tokens=prompt,
+        output_tokens=max(output, total - prompt) if prompt else output,
         cached_tokens=read_count(counts, "cachedContentTokenCount"),
         reasoning_tokens=thoughts,
     )
@@ -183,7 +195,7 @@ def from_wire(response: Json) -> Assistant:
     if blocked:
         candidate = {"finishReason": "SAFETY", "finishMessage": blocked}
     content = get_or_empty(candidate, "content", dict)
-    parts = get_or_empty(content, "parts", list)
+    parts = drop_repeats(get_or_empty(content, "parts", list), _identify)
     reply = _read_parts(parts)
     reason = candidate.get("finishReason")
     mistake = get_or_empty(candidate, "finishMessage", str)
@@ -196,7 +208,7 @@ def from_wire(response: Json) -> Assistant:
         mistake=mistake,
         usage=read_usage(response),
         model=get_or_empty(response, "modelVersion", str),
-        native=content if parts else None,
+        native={**content, "parts": parts} if parts else None,
         signed=any("thoughtSignature" in part for part in parts),
     )
     return add_stop_reason(reply, reason, STOPPED, reason, mistake)
@@ -206,10 +218,19 @@ def _find_block(response: Json) -> str:
     """Why the prompt was blocked; empty if it wasn't."""
     feedback = get_or_empty(response, "promptFeedback", dict)
     reason = get_or_empty(feedback, "blockReason", str)
+    if reason == "BLOCK_REASON_UNSPECIFIED":  # it's the default, and says nothing
+        return ""
     message = get_or_empty(feedback, "blockReasonMessage", str)
     if reason and message:
         return f"{reason}: {message}"
     return reason
+
+
+def _identify(part: Json) -> Identity | None:
+    call = get_or_empty(part, "functionCall", dict)
+    if not call:
+        return None
+    return call.get("id"), call.get("name"), parse_arguments(call.get("args"))
 
 
 def _read_parts(parts: list[Json]) -> Assistant:
@@ -224,7 +245,7 @@ def _read_parts(parts: list[Json]) -> Assistant:
             name = get_or_empty(call, "name", str)
             arguments = parse_arguments(call.get("args"))
             calls.append(ToolCall(get_or_empty(call, "id", str), name, arguments))
-        elif part.get("thought"):
+        if part.get("thought"):
             thinking += words
         else:
             text += words
@@ -245,7 +266,9 @@ class Fold:
         self._parts: list[Json] = [{}]  # a placeholder, left out at the end
 
     def feed(self, event: Json) -> list[Delta]:
-        self._response |= drop_empty(**event)  # the last token counts are right
+        counts = merge_counts(self._response.get("usageMetadata"), event.get("usageMetadata"))
+        self._response |= drop_empty(**event)
+        self._response["usageMetadata"] = counts
         candidate = first_choice(get_or_empty(event, "candidates", list))
         self._candidate |= drop_empty(**candidate)
         content = get_or_empty(candidate, "content", dict)

@@ -48,13 +48,13 @@ class ItemAssembler:
         item = self._find_open(kind, event)
         if item.done:  # late; the finished item counts
             return []
-        return self._show(item, _place(kind, event), get_or_empty(event, "delta", str))
+        return self._show(item, _place(kind, event), _read_text(kind, event, "delta"))
 
     def end_text(self, kind: str, event: Json) -> list[Delta]:
         """A complete text at its end. Its pieces may never have arrived."""
         field = {ARGUMENTS: "arguments", "refusal": "refusal"}.get(kind, "text")
         item = self._find_open(kind, event)
-        return self._show_rest(item, _place(kind, event), get_or_empty(event, field, str))
+        return self._show_rest(item, _place(kind, event), _read_text(kind, event, field))
 
     def add_item(self, event: Json, *, is_done: bool) -> list[Delta]:
         """An item that begins or, if `is_done`, has ended."""
@@ -102,10 +102,10 @@ class ItemAssembler:
     def _find_open(self, kind: str, event: Json) -> "PartialItem":
         """The item that a streamed text of this kind belongs to. The text may arrive first."""
         type, _ = KINDS[kind]
-        id = event.get("item_id")
+        id = event.get("item_id", event.get("call_id"))
         index = event.get("output_index")
         alike = [item for item in reversed(self._items) if item.type == type]
-        named = [item for item in alike if id is not None and item.id == id]
+        named = [item for item in alike if id is not None and item.is_known_as(id)]
         for item in named:
             if not item.done:
                 item.keeps_id = True
@@ -246,6 +246,10 @@ class PartialItem:
         """Can it be at this `output_index`?"""
         return self.index in (None, index) or index is None
 
+    def is_known_as(self, id: str) -> bool:
+        """Is it its id or, as some servers write instead, its `call_id`?"""
+        return id in (self.id, self._find_field("call_id"))
+
     def is_named_in(self, given: Json) -> bool:
         """Does `given` have its `call_id` or, without one, its id?"""
         if given.get("type") != self.type:
@@ -315,6 +319,14 @@ class PartialItem:
             if version.get(name):
                 return version[name]
         return None
+
+
+def _read_text(kind: str, event: Json, field: str) -> str:
+    """A text in an event. Some servers send arguments as an object."""
+    value = event.get(field)
+    if kind == ARGUMENTS and isinstance(value, dict):
+        return json_text(value)
+    return get_or_empty(event, field, str)
 
 
 def _place(kind: str, event: Json) -> Place:

@@ -50,6 +50,26 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
             yield value
 
 
+def repeated_object(text: str) -> dict[str, Any] | None:
+    """The object that is all of `text`, maybe several times, and maybe beside empty ones. None if
+    there is something else, or another object.
+    """
+    text = text.strip()
+    value: dict[str, Any] = {}
+    end = 0
+    while end < len(text):
+        found = json_at(text, end)
+        if not found or not isinstance(found[0], dict):
+            return None
+        another, end = found
+        if value and another not in ({}, value):
+            return None
+        value = value or another
+        while end < len(text) and text[end].isspace():
+            end += 1
+    return value
+
+
 def json_value(text: str) -> Any:
     """The JSON value of the whole `text`; None if it isn't JSON."""
     text = text.strip()

@@ -19,13 +19,13 @@ from typing import Any
 from ..messages import Assistant, Json, Usage
 from ..model import Request
 from ..streaming import Delta
-from .chat import read_function_calls, write_messages
+from .chat import drop_repeated_calls, read_function_calls, write_messages
+from .counts import read_count, read_first_count
 from .incoming import (
     add_stop_reason,
     get_or_empty,
     make_deltas,
     merge_pieces,
-    read_count,
     require_key,
 )
 from .outgoing import describe_function, drop_empty
@@ -33,6 +33,7 @@ from .settings import Settings
 
 NAME = "ollama"
 PATH = "/api/chat"
+KEYS = ("done",)  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 STOPPED = "none; usually the model has repeated itself"
 REASONS = {
@@ -115,8 +116,8 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     return Usage(
-        read_count(response, "prompt_eval_count"),
-        read_count(response, "eval_count"),
+        read_first_count(response, ("prompt_eval_count",), ("usage", "prompt_tokens")),
+        read_first_count(response, ("eval_count",), ("usage", "completion_tokens")),
         read_count(response, "prompt_eval_cached_count"),
     )
 
@@ -124,7 +125,7 @@ def read_usage(response: Json) -> Usage:
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     require_key(response, "message")
-    message = get_or_empty(response, "message", dict)
+    message = drop_repeated_calls(get_or_empty(response, "message", dict))
     reply = Assistant(
         get_or_empty(message, "content", str),
         get_or_empty(message, "thinking", str),

@@ -5,8 +5,8 @@ Rule 1: a reply calls tools if it has calls. Its `finish_reason` isn't enough: i
 Rule 2: a reply goes back unchanged, with its reasoning. Only what servers refuse is repaired:
         missing call ids, arguments that aren't JSON, nulls and empty lists, an answer that the
         server has parsed.
-Rule 3: a reply is the first choice, however many a server sends.
-Rule 4: all paid tokens are counted. Some hosts include some of them only in the total.
+Rule 3: a reply is the first choice, however many a server sends. But if it announces calls and has
+        none, they are those of the next choice that has some (Copilot, with Claude).
 """
 
 from collections import defaultdict
@@ -17,17 +17,17 @@ from ..model import Request
 from ..streaming import Delta
 from ..text import json_text
 from .calls import CallAssembler
-from .chat import read_function_calls, write_messages
+from .chat import drop_repeated_calls, read_function_calls, write_messages
+from .counts import merge_counts, read_openai_usage
 from .incoming import (
     STREAM_BROKE_OFF,
+    TOOL_STOP_REASONS,
     add_stop_reason,
     extract_text,
     first_choice,
     get_or_empty,
     make_deltas,
     merge_pieces,
-    read_count,
-    read_first_count,
     require_key,
 )
 from .outgoing import describe_function, drop_empty, select_choice
@@ -35,6 +35,7 @@ from .settings import Settings
 
 NAME = "openai"
 PATH = "/chat/completions"
+KEYS = ("choices", "usage", "base_resp")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 STOPPED = {
     "stop": "end_turn",
@@ -46,16 +47,6 @@ STOPPED = {
     "abort": "incomplete",  # vLLM, SGLang
     "insufficient_system_resource": "incomplete",  # DeepSeek
 }
-CACHED = (  # the names for input tokens read from a cache
-    ("prompt_tokens_details", "cached_tokens"),
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("cached_tokens",),  # Kimi
-    ("cache_read_input_tokens",),  # gateways to Claude
-)
-WRITTEN = (  # and for tokens written to one
-    ("prompt_tokens_details", "cache_write_tokens"),
-    ("cache_creation_input_tokens",),
-)
 # MiniMax sends errors inside an HTTP 200, with a number. These aren't the server's fault; here they
 # get OpenAI's names (from its page of error codes, read 2026-11-29).
 MINIMAX_CODES = {
@@ -136,21 +127,15 @@ def find_error(response: Json) -> Any:
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
     choice = first_choice(get_or_empty(response, "choices", list))
-    usage = response.get("usage") or choice.get("usage")  # Kimi streams it inside the choice
-    prompt = read_count(usage, "prompt_tokens")
-    completion = read_count(usage, "completion_tokens")
-    cached = read_first_count(usage, *CACHED)
-    written = read_first_count(usage, *WRITTEN)
-    reasoning = read_count(usage, "completion_tokens_details", "reasoning_tokens")
-    if prompt:
-        uncounted = read_count(usage, "total_tokens") - prompt - completion  # rule 4
-        for hidden in (cached, written, cached + written):
-            if hidden and uncounted in (hidden, hidden + reasoning):
-                prompt += hidden
-                uncounted -= hidden
-                break
-        completion += max(uncounted, 0)  # such as xAI's reasoning
-    return Usage(prompt, completion, cached, reasoning, written_tokens=written)
+    return read_openai_usage(_find_usage(response, choice))
+
+
+def _find_usage(response: Json, choice: Json) -> Any:
+    """The counts in a response or a chunk. Kimi streams them in the choice, Groq apart."""
+    apart = response.get("x_groq")
+    if not isinstance(apart, dict):
+        apart = {}
+    return response.get("usage") or choice.get("usage") or apart.get("usage")
 
 
 def from_wire(response: Json) -> Assistant:
@@ -159,7 +144,9 @@ def from_wire(response: Json) -> Assistant:
     choice = first_choice(get_or_empty(response, "choices", list))  # rule 3
     reason = choice.get("finish_reason")
     # Azure omits a message that it has filtered.
-    message = _drop_empty(get_or_empty(choice, "message", dict))
+    message = drop_repeated_calls(_drop_empty(get_or_empty(choice, "message", dict)))
+    if reason in TOOL_STOP_REASONS and "tool_calls" not in message:
+        message |= _find_calls_elsewhere(response)  # rule 3
     if "refusal" in message:
         reason = "content_filter"
     reply = Assistant(
@@ -183,6 +170,16 @@ def _drop_empty(message: Json) -> Json:
     return plain
 
 
+def _find_calls_elsewhere(response: Json) -> Json:
+    """The calls that the choices after the first one hold."""
+    _, *others = get_or_empty(response, "choices", list)
+    for choice in others:
+        calls = get_or_empty(get_or_empty(choice, "message", dict), "tool_calls", list)
+        if calls:
+            return {"tool_calls": calls}
+    return {}
+
+
 def _split_texts(message: Json) -> tuple[str, str]:
     """The text and the reasoning. Mistral sends both in one list; some servers send the reasoning
     under two names.
@@ -201,12 +198,15 @@ class Fold:
     _chunks = 0
     _counts = 0  # the number of chunks with token counts
     _ends_with_usage = False
+    _has_content = False
 
     def __init__(self) -> None:
         self._response: Json = {}
         self._choice: Json = {}
+        self._usage: Json = {}
         self._pieces: list[Json] = []  # of the message
         self._calls = CallAssembler()
+        self._others: dict[Any, CallAssembler] = {}  # by the number of the choice
 
     def feed(self, chunk: Json) -> list[Delta]:
         self._response |= drop_empty(**chunk)
@@ -216,7 +216,9 @@ class Fold:
         # Token counts normally come at the end, so a stream with usage is complete even without a
         # finish_reason. But some servers count in every chunk (xAI, vLLM). Their count shows the
         # end only if it comes without choices.
-        has_usage = bool(chunk.get("usage") or choice.get("usage"))
+        usage = _find_usage(chunk, choice)
+        self._usage = merge_counts(self._usage, usage)
+        has_usage = bool(usage)
         self._chunks += 1
         self._counts += has_usage
         is_only_count = self._counts == 1 and self._chunks > 1
@@ -224,12 +226,22 @@ class Fold:
         self.ended = has_usage and not choices and "finish_reason" in self._choice
 
         piece = _drop_empty(get_or_empty(choice, "delta", dict))
+        if not piece and not self._has_content:  # a whole message: the server doesn't stream
+            piece = _drop_empty(get_or_empty(choice, "message", dict))
+        self._has_content = self._has_content or not piece.keys() <= {"role"}
         calls = get_or_empty(piece, "tool_calls", list)
         self._pieces.append(piece)
+        self._feed_others(choices)
         deltas = make_deltas(Assistant(*_split_texts(piece)))
-        for part in calls:
-            deltas += self._calls.feed(part)
-        return deltas
+        return deltas + self._calls.feed_all(calls)
+
+    def _feed_others(self, choices: list[Json]) -> None:
+        """The calls in the choices after the first one (rule 3)."""
+        for choice in choices:
+            index = choice.get("index")
+            calls = get_or_empty(get_or_empty(choice, "delta", dict), "tool_calls", list)
+            if index and calls:
+                self._others.setdefault(index, CallAssembler()).feed_all(calls)
 
     def result(self) -> Json:
         message = merge_pieces(self._pieces)
@@ -244,4 +256,7 @@ class Fold:
         choice = {**self._choice, "message": message}
         if not self._ends_with_usage or self._calls.may_be_cut:
             choice.setdefault("finish_reason", STREAM_BROKE_OFF)
-        return {**self._response, "choices": [choice]}
+        choices = [choice]
+        for calls in self._others.values():
+            choices.append({"index": 1, "message": {"tool_calls": calls.whole()}})
+        return {**self._response, "choices": choices, "usage": self._usage}

@@ -13,14 +13,17 @@ from typing import Any
 from ..messages import Assistant, Force, Json, ToolCall, ToolResult, Usage, User
 from ..model import Request
 from ..streaming import Delta
+from .counts import read_openai_usage
 from .incoming import (
     STREAM_BROKE_OFF,
     ErrorAnswer,
+    Identity,
     add_stop_reason,
+    drop_repeats,
     extract_text,
+    find_meaning,
     get_or_empty,
     parse_arguments,
-    read_count,
     require_key,
 )
 from .items import KINDS, ItemAssembler
@@ -36,9 +39,12 @@ from .settings import Settings
 
 NAME = "openai"
 PATH = "/responses"
+KEYS = ("type", "output")  # a response, or an event of it, has one of them
 STREAMED = {"stream": True}
 STOPPED = {
     "completed": "end_turn",
+    "in_progress": "incomplete",
+    "queued": "incomplete",
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",
     "incomplete": "incomplete",
@@ -135,22 +141,15 @@ def find_error(response: Json) -> Any:
 
 def read_usage(response: Json) -> Usage:
     """The tokens of a response."""
-    usage = response.get("usage")
-    return Usage(
-        input_tokens=read_count(usage, "input_tokens"),
-        output_tokens=read_count(usage, "output_tokens"),
-        cached_tokens=read_count(usage, "input_tokens_details", "cached_tokens"),
-        written_tokens=read_count(usage, "input_tokens_details", "cache_write_tokens"),
-        reasoning_tokens=read_count(usage, "output_tokens_details", "reasoning_tokens"),
-    )
+    return read_openai_usage(response.get("usage"))
 
 
 def from_wire(response: Json) -> Assistant:
     """The reply in a response."""
     require_key(response, "output")
-    items = get_or_empty(response, "output", list)
+    items = drop_repeats(get_or_empty(response, "output", list), _identify)
     reason = get_or_empty(response, "incomplete_details", dict).get("reason")
-    if str(reason) not in STOPPED:
+    if find_meaning(reason, STOPPED) is None:
         reason = response.get("status")
     text = ""
     refusal = ""
@@ -186,6 +185,12 @@ def from_wire(response: Json) -> Assistant:
     return add_stop_reason(reply, reason, STOPPED, refusal)
 
 
+def _identify(item: Json) -> Identity | None:
+    if item.get("type") != "function_call":
+        return None
+    return item.get("call_id"), item.get("name"), parse_arguments(item.get("arguments"))
+
+
 def _thoughts(item: Json) -> list[str]:
     parts = [*get_or_empty(item, "summary", list), *get_or_empty(item, "content", list)]
     texts = [get_or_empty(part, "text", str) for part in parts]
@@ -208,11 +213,12 @@ class Fold:
                 return self._items.add_item(event, is_done=False)
             case "output_item.done":
                 return self._items.add_item(event, is_done=True)
-            case "completed" | "incomplete" | "failed":
-                self.ended = True
-                response = get_or_empty(event, "response", dict)
-                self._response = {"status": name, **response}
-                return self._items.end(get_or_empty(response, "output", list))
+            case "completed" | "incomplete" | "failed" | "cancelled" | "done":
+                return self._end(name, get_or_empty(event, "response", dict))
+            case "content_part.done" | "reasoning_summary_part.done":
+                return self._end_part(event)
+            case "" if "output" in event:  # a whole response: the server doesn't stream
+                return self._end("completed", event)
         kind, _, step = name.partition(".")
         if kind in KINDS and step == "delta":
             return self._items.add_piece(kind, event)
@@ -221,6 +227,23 @@ class Fold:
         if event.get("type") == "error":
             raise ErrorAnswer(event)
         return []
+
+    def _end(self, name: str, response: Json) -> list[Delta]:
+        self.ended = True
+        self._response = {"status": name, **response}
+        if self._response["status"] in ("in_progress", "queued"):  # as it was at the beginning
+            self._response["status"] = name
+        return self._items.end(get_or_empty(response, "output", list))
+
+    def _end_part(self, event: Json) -> list[Delta]:
+        """The whole of a part of an item. Its text may not have come in any other event."""
+        part = get_or_empty(event, "part", dict)
+        kind = part.get("type")
+        if kind == "summary_text":
+            kind = "reasoning_summary_text"
+        if kind not in KINDS:
+            return []
+        return self._items.end_text(kind, {**event, **part})
 
     def result(self) -> Json:
         return {**self._response, "output": self._items.whole()}
