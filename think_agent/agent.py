@@ -11,7 +11,6 @@ Rule 2: a run (`running.py`) yields effects, and `perform` or `aperform` carries
 # `help(Agent)` shows the names of these types instead of their definitions.
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import (
     AsyncGenerator,
@@ -27,24 +26,23 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Generic, Literal, TypedDict, get_args
+from typing import Any, Generic, Literal, TypedDict, get_args
 
 from typing_extensions import Unpack
 
 from . import tools as toolbox
 from .checking import (
-    check_arguments,
+    Culprit,
     check_choice,
     check_function,
-    describe,
     is_async,
+    is_awaitable,
     read_limit,
-    show_value,
 )
 from .context import find_left_out, leave_out, select_turns
 from .errors import TranscriptError
 from .loop import AskHuman, Policy, Step, plan
-from .messages import THINK_NAME, Assistant, Json, Message, ToolCall, User, Verdict, find_problem
+from .messages import THINK_NAME, Json, Message, ToolCall, User, Verdict
 from .mistakes import note_mistake
 from .model import Model, Request
 from .outcome import Data, Outcome
@@ -69,12 +67,13 @@ from .policies.answer import NUMBERED, TypedAnswer, keep_answer, with_numbers
 from .policies.done_when import CheckFunction, as_checked, checks_by_name, describe_missing
 from .policies.validation import validation
 from .policies.yours import yours
+from .reply import aask, ask
 from .running import Effect, Event, Opening, Perform, Run, RunCheck, Selection
-from .streaming import Delta, Notice
+from .streaming import Notice
 from .text import well_formed
 from .think import THINK, carrying, has_signal
 from .tools import Tool
-from .transcript import Transcript, TranscriptFile, utc_now
+from .transcript import Transcript, TranscriptFile, checked_clock, utc_now
 from .turn import Turn
 from .waiting import Function, Settled, asettle, in_writer, settle
 
@@ -179,7 +178,7 @@ class Agent(Generic[Data]):
         check_choice("on_tool_error", on_tool_error, get_args(OnToolError))
         self.model = model
         self.tools = toolbox.index(tools)
-        self.now = now or utc_now
+        self.now = checked_clock(now) if now else utc_now
         self._checks = checks_by_name(done_when)
         self._check_timeout = read_limit("check_timeout", check_timeout)
         self._guarded = {name for name in self.tools if self.tools[name].think_first}
@@ -224,8 +223,7 @@ class Agent(Generic[Data]):
             raise TypeError("policies: pass a list, such as [policy]")
         self._policies = tuple(policies)
         for policy in self._policies:
-            check_function("policies:", policy)
-            check_arguments("policies:", policy, "step", "turn")
+            check_function("policies:", policy, "step", "turn")
         self.policies()  # raises for settings that can't work
 
     def policies(self, *more: Policy) -> list[Policy]:
@@ -235,7 +233,8 @@ class Agent(Generic[Data]):
         can_ask = self._approve is not None
         can_think = self.think is not None
         tools = self.tools
-        names = tuple(self._checks)
+        check_names = tuple(self._checks)
+        own = [yours(policy, tools, checks=check_names) for policy in (*self._policies, *more)]
         confirms = silence.confirm_silence(
             can_think=self._can_signal, can_act=bool(tools), always=self._silence == "ask"
         )
@@ -244,7 +243,7 @@ class Agent(Generic[Data]):
             cannot.leave_with_cannot if cannot.offers_cannot(self.think) else None,
             None if self.answer else keep_answer,
             None if self._silence == "accept" else confirms,
-            done_when.done_when(names) if names else None,
+            done_when.done_when(check_names) if check_names else None,
             self.answer.ask_for_answer if self.answer else None,
             patience.ask_for_format,  # an unreadable reply isn't judged
             forcing.force(self._force) if can_think else None,
@@ -255,9 +254,9 @@ class Agent(Generic[Data]):
             repeats.no_repeats(tools, self._max_repeats),
             None if can_ask else text.refuse_text(tools),
             validation(tools),  # custom policies see only valid calls
-            *[yours(policy, tools) for policy in (*self._policies, *more)],
+            *own,
             self.limits.close_at_limit,  # a limit overrides any planned step
-            done_when.check_at_limit(names) if names else None,
+            done_when.check_at_limit(check_names) if check_names else None,
             self.limits.bound_step,
             self.answer.ask_for_form if self.answer else None,
             asking.as_decided(tools),  # the next ones judge the arguments that will run
@@ -410,60 +409,40 @@ class Agent(Generic[Data]):
         engine that records steps overrides this.
         """
         match effect:
-            case Request() if streamed:
-                for event in self.model.stream(effect):
-                    yield self._check_event(event)
             case Request():
-                yield self._check_reply(self.model.complete(effect))
+                yield from ask(self.model, effect, streamed=streamed)
             case Perform() | RunCheck():
                 yield from self._make_events(effect, settle(*self._prepare(effect)))
             case AskHuman():
                 assert self._approve
-                answer = self._approve(effect)
-                if inspect.isawaitable(answer):
-                    raise TypeError("approve= is async: use `await agent.arun(...)`")
-                yield effect.take_answer(answer)
+                culprit = Culprit("approve=", self._approve)
+                with culprit:
+                    answer: Any = self._approve(effect)
+                if is_awaitable(answer):
+                    raise culprit.returned(answer, "if it is async, use `await agent.arun(...)`")
+                yield effect.take_answer(answer, culprit)
 
     async def aperform(
         self, effect: Effect, *, streamed: bool = False
     ) -> AsyncGenerator[Event, None]:
         """`perform` without blocking the event loop."""
         match effect:
-            case Request() if streamed:
-                async for event in self.model.astream(effect):
-                    yield self._check_event(event)
             case Request():
-                yield self._check_reply(await self.model.acomplete(effect))
+                async with aclosing(aask(self.model, effect, streamed=streamed)) as parts:
+                    async for part in parts:
+                        yield part
             case Perform() | RunCheck():
                 settled = await asettle(*self._prepare(effect))
                 for made in self._make_events(effect, settled):
                     yield made
             case AskHuman():
                 assert self._approve
-                answer = self._approve(effect)
-                if inspect.isawaitable(answer):
-                    answer = await answer
-                yield effect.take_answer(answer)
-
-    def _check_event(self, event: object) -> Delta | Notice | Assistant:
-        """Check an event of a streamed reply: a piece, a notice, or the reply at the end."""
-        if isinstance(event, Delta | Notice):
-            return event
-        return self._check_reply(event)
-
-    def _check_reply(self, reply: object) -> Assistant:
-        """Check what a model returned: a reply that can be recorded and read again."""
-        if not isinstance(reply, Assistant):
-            problem = f"it returned {show_value(reply)}; return an Assistant"
-        elif self.model.is_checked:
-            return reply
-        else:
-            problem = find_problem(reply)
-        if problem:
-            source = getattr(self.model, "script", self.model.complete)
-            raise TypeError(f"the model {describe(source)}: {problem}")
-        assert isinstance(reply, Assistant)
-        return reply
+                culprit = Culprit("approve=", self._approve)
+                with culprit:
+                    answer: Any = self._approve(effect)
+                    if is_awaitable(answer):
+                        answer = await answer
+                yield effect.take_answer(answer, culprit)
 
     def _prepare(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
         """The tool's function or the check to run, and its timeout in seconds."""
@@ -476,7 +455,9 @@ class Agent(Generic[Data]):
         it.
         """
         if isinstance(effect, RunCheck):
-            yield as_checked(effect.name, settled, self._check_timeout, at_limit=effect.at_limit)
+            name = effect.name
+            check = self._checks[name]
+            yield as_checked(name, check, settled, self._check_timeout, at_limit=effect.at_limit)
             return
         tool = self.tools.get(effect.call.name)
         yield toolbox.as_result(tool, effect.call, settled, self._max_chars)
@@ -485,7 +466,8 @@ class Agent(Generic[Data]):
             return
         yield Notice(note_mistake(effect.call.name, error))
         if self._on_tool_error == "raise":
-            raise error
+            with Culprit("the tool", tool and tool.function):
+                raise error
 
     def _read_request(self, text: str, limits: RunLimits) -> User:
         if not isinstance(text, str):
@@ -558,8 +540,8 @@ class Agent(Generic[Data]):
 def _check_types(model: object, approve: object, think: object) -> None:
     if not isinstance(model, Model):
         raise TypeError(f"model={model!r}: pass a Model, such as connect('ollama')")
-    if approve is not None and not callable(approve):
-        raise TypeError(f"approve={approve!r}: pass a function that gets an AskHuman")
+    if approve is not None:
+        check_function("approve=", approve, "question", may_be_async=True)
     is_think = isinstance(think, Tool) and think.name == THINK_NAME
     if think is not None and not is_think:
         raise TypeError(f"think={think!r}: pass THINK, None, or another tool named 'think'")
@@ -595,10 +577,11 @@ async def _arun_to_end(run: Run, on_event: OnEvent) -> Outcome:
 
 
 def _watch(on_event: Callable[[Event], object], event: Event) -> None:
-    result = on_event(event)
-    if inspect.iscoroutine(result):
-        result.close()
-        raise TypeError("on_event= is async: pass a plain function, or use `agent.astream(...)`")
+    culprit = Culprit("on_event=", on_event)
+    with culprit:
+        result = on_event(event)
+    if is_awaitable(result):
+        raise culprit.returned(result, "if it is async, use `agent.astream(...)`")
 
 
 def _show_tools(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple[Tool, ...]:

@@ -223,3 +223,15 @@ def plan(transcript: Turn | Iterable[Message], policies: Iterable[Policy] = ()) 
     for policy in policies:
         step = policy(step, turn)
     return step
+
+
+def find_author(turn: Turn, policies: Iterable[Policy]) -> Policy | None:
+    """The policy that made the next step what it is: the last one that changed it."""
+    step = next_step(turn)
+    author = None
+    for policy in policies:
+        changed = policy(step, turn)
+        if changed != step:
+            author = policy
+        step = changed
+    return author

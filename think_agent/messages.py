@@ -20,6 +20,8 @@ from typing import Any, Literal, get_args
 
 import pydantic
 
+from .checking import show_error
+
 Json = dict[str, Any]
 THINK_NAME = "think"  # the tool itself is in think.py
 # With `Agent(carry=True)`, the model writes the thought for a call into this argument of the call.
@@ -318,11 +320,11 @@ def find_problem(message: Message) -> str:
     try:
         record = json.loads(json.dumps(to_json(message)))
         found = from_json(record)
+        for name in message.__dataclass_fields__:
+            if getattr(found, name) != getattr(message, name):
+                return f"{name}: it is not the same after it was written as JSON"
     except Exception as error:  # `repr`, `str` and `==` of any object may raise
-        return f"{type(error).__name__}: {error}".partition("\n")[0]
-    for name in message.__dataclass_fields__:
-        if getattr(found, name) != getattr(message, name):
-            return f"{name}: it is not the same after it was written as JSON"
+        return show_error(error)
     return ""
 
 

@@ -9,11 +9,14 @@ For a custom model, subclass Model and write `complete`.
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from math import inf
 
+from .checking import Culprit
 from .messages import Assistant, Json, Spoken, ToolChoice
 from .streaming import Delta
 from .tools import Tool
+from .waiting import in_a_thread
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,12 @@ class Model:
 
     async def acomplete(self, request: Request) -> Assistant:
         """`complete` without blocking the event loop."""
-        import asyncio
-
-        return await asyncio.to_thread(self.complete, request)
+        reply: Assistant
+        reply, error = await in_a_thread(partial(self.complete, request))
+        if error is not None:
+            with Culprit("the model", self.complete):
+                raise error
+        return reply
 
     def check(self) -> None:
         """Raise a ModelError if a run would fail at once: no server, no key, no such model. By

@@ -12,6 +12,7 @@ Rule 3: The second part is never recorded: a secret in the arguments could be gu
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .checking import is_a, show_value
 from .messages import Json, ToolCall, Verdict, find_problem
 from .text import canonical, well_formed
 
@@ -85,26 +86,26 @@ class AskHuman:
     def _answer(self, decision: Any, by: str, reason: str, **rest: Any) -> Verdict:
         return Verdict(decision, self.call_id, reason, by, question=self.id, **rest)
 
-    def take_answer(self, answer: Verdict | bool) -> Verdict:
+    def take_answer(self, answer: Verdict | bool, source: object = "the verdict") -> Verdict:
         """The person's answer in the form that's recorded, with the call and its arguments. Raises
-        TypeError if it isn't an answer to this question.
+        TypeError, which names the `source` of the answer, if it isn't one to this question.
         """
-        if isinstance(answer, bool):
+        if is_a(answer, bool):
             answer = self.yes() if answer else self.no()
-        if not isinstance(answer, Verdict):
-            kind = type(answer).__name__
-            raise TypeError(f"approve= gave {kind}: use a bool, or a Verdict of this question")
+        if not is_a(answer, Verdict):
+            advice = "use a bool, or a Verdict of this question"
+            raise TypeError(f"{source} gave {show_value(answer)}: {advice}")
+        assert isinstance(answer, Verdict)
         is_of_another = answer.question not in ("", self.id)
         if is_of_another or answer.call_id not in ("", self.call_id):
-            raise TypeError(
-                "approve= gave the answer to another question: use a Verdict of this one"
-            )
+            advice = "use a Verdict of this one"
+            raise TypeError(f"{source} gave the answer to another question: {advice}")
         answer = replace(answer, call_id=self.call_id, question=self.pause)  # rule 3
-        if isinstance(answer.reason, str) and isinstance(answer.by, str):
+        if is_a(answer.reason, str) and is_a(answer.by, str):
             answer = replace(answer, reason=well_formed(answer.reason), by=well_formed(answer.by))
         problem = find_problem(answer)
         if problem:
-            raise TypeError(f"approve= gave a Verdict that cannot be recorded: {problem}")
+            raise TypeError(f"{source} gave a Verdict that cannot be recorded: {problem}")
         if self.call is None or answer.decision != "yes":
             return replace(answer, new=False, arguments=None, edited=False)
         if answer.new and self.as_new:

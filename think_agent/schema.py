@@ -10,7 +10,6 @@ Rule 4: only `transform_schema` walks through a schema. It gets a small function
 """
 
 import contextlib
-import functools
 import inspect
 import json
 import re
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_type_hints
 import pydantic
 import pydantic_core
 
+from .checking import show_value, strip_partial
 from .messages import Json
 from .text import json_text, shorten
 
@@ -81,13 +81,6 @@ def arguments_model(
         **model_fields,
     )
     return model, transform_schema(model.model_json_schema(), _without_title)
-
-
-def strip_partial(function: Any) -> Any:
-    """The function in a `functools.partial`; any other function as it is."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
 
 
 def _find_annotated(function: Any) -> Any:
@@ -374,7 +367,7 @@ def _describe_problem(item: "pydantic_core.ErrorDetails") -> str:
     plain = PLAIN.get(item["type"])
     if plain:
         return f"{where}: {plain}"
-    return f"{where}: {item['msg']}, got {shorten(repr(item['input']), 80)}"
+    return f"{where}: {item['msg']}, got {show_value(item['input'])}"
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -14,9 +14,10 @@ time) is generated again when the tool runs.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypedDict, Unpack, overload
 
@@ -24,11 +25,19 @@ import pydantic
 import pydantic_core
 from typing_extensions import ParamSpec, TypeVar  # with defaults
 
-from .checking import check_function, read_error, show_error
+from .checking import (
+    check_function,
+    is_a,
+    name_of,
+    read_error,
+    show_error,
+    strip_partial,
+)
 from .messages import CARRIED, THINK_NAME, Json, ToolCall, ToolResult
 from .mistakes import warn
 from .schema import (
     KEY,
+    SCALARS,
     Fitted,
     Place,
     arguments_model,
@@ -38,7 +47,6 @@ from .schema import (
     read_docstring,
     repair,
     return_schema,
-    strip_partial,
     values_by_name,
     without_made_defaults,
 )
@@ -60,7 +68,7 @@ R = TypeVar("R", default=Any)
 class NothingDone(Exception):
     """A tool raises this if it knows that nothing happened. The same call may then be repeated.
 
-    The text is what the model reads.
+    The model reads the text.
     """
 
 
@@ -136,7 +144,7 @@ class Tool(Generic[P, R]):
         if self.timeout is not None and not self.timeout > 0:
             raise ValueError(f"tool {self.name}: timeout={self.timeout!r}: use seconds above 0")
         if callable(self.needs_approval):
-            check_function(f"tool {self.name}: needs_approval", self.needs_approval)
+            check_function(f"tool {self.name}: needs_approval", self.needs_approval, "arguments")
         if self.parameters.get("type") != "object":
             raise ValueError(f"tool {self.name}: parameters must be a JSON schema of type object")
         unknown = set(self.same) - set(self.parameters.get("properties", {}))
@@ -214,7 +222,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     if function is None:  # `@tool(...)`: Python calls the result with the function
         return partial(tool, **options)
     _refuse_agent(function)
-    name = options.get("name") or _name_of(function)
+    name = options.get("name") or name_of(function)
     text, notes = read_docstring(_doc_of(function))
     takes_key = KEY in inspect.signature(function).parameters
     model, schema = arguments_model(name, function, notes)
@@ -241,12 +249,6 @@ def _refuse_agent(function: Any) -> None:
             "an agent becomes a tool by a function: "
             "@tool def ask(question: str) -> str: return agent.run(question).answer"
         )
-
-
-def _name_of(function: Any) -> str:
-    """The name of a function, of the function in a `partial`, or of a callable object's class."""
-    name = getattr(strip_partial(function), "__name__", "")
-    return name or type(function).__name__
 
 
 def _doc_of(function: Any) -> str:
@@ -425,7 +427,7 @@ def _problem(error: BaseException) -> str:
         return read_error(error) or "no result."
     if isinstance(error, EXPECTED):
         return read_error(error) or "nothing was done."
-    return show_error(error)
+    return f"{type(error).__name__}: {read_error(error)}".rstrip(": ")
 
 
 def _as_text(value: Any) -> str:
@@ -444,14 +446,48 @@ def _as_text(value: Any) -> str:
 
 def find_unreadable(value: Any) -> str:
     """What a model can't read in a result, such as an image; empty if it can read everything."""
-    if hasattr(value, "_repr_png_"):  # notebooks use this for images and figures
+    if hasattr(type(value), "_repr_png_"):  # notebooks use this for images and figures
         return f"an image ({type(value).__name__})"
-    if isinstance(value, bytes | bytearray | memoryview):
+    if is_a(value, bytes | bytearray | memoryview):
         try:
             bytes(value).decode()
         except UnicodeDecodeError:
-            return f"{len(bytes(value)):,} bytes that aren't text"
+            return f"{len(bytes(value)):,} bytes that are no text"
+    try:
+        unread = _find_unread(value)
+    except Exception:  # it is nested too deeply, or holds itself: `_as_text` says so
+        return ""
+    if unread:
+        return f"an object of type {unread}, which was not read"
     return ""
+
+
+def _find_unread(value: Any) -> str:
+    """The type of an iterator or an awaitable, at any depth; empty if there is none. Reading it
+    might never end, and would run code of the tool after its call.
+    """
+    if type(value) in SCALARS:
+        return ""
+    if is_a(value, (Iterator, AsyncIterator, Awaitable)):
+        return type(value).__name__
+    for part in _parts_of(value):
+        unread = _find_unread(part)
+        if unread:
+            return unread
+    return ""
+
+
+def _parts_of(value: Any) -> Iterable[Any]:
+    """The values inside of one that is written as JSON."""
+    if is_a(value, dict):
+        return list(dict.values(value))
+    if is_a(value, (list, tuple, set, frozenset, deque)):
+        return list(value)
+    if is_a(value, pydantic.BaseModel):
+        return list(vars(value).values())
+    if is_dataclass(type(value)):
+        return [getattr(value, field.name) for field in fields(value)]
+    return ()
 
 
 def _cut(text: str, max_chars: float) -> str:

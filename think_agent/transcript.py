@@ -21,15 +21,16 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from weakref import WeakSet
 
+from .checking import Culprit, check_function, is_a
 from .errors import TranscriptError, TranscriptInUse
 from .messages import Json, Message, from_json, to_json
 from .text import canonical
-from .turn import Turn
+from .turn import Turn, read_time
 
 if sys.platform == "win32":
     import msvcrt
@@ -44,6 +45,21 @@ FAR_BEHIND = 2**31 - 2  # the last byte that msvcrt can lock
 def utc_now() -> str:
     """The time stamp for a message: ISO, in UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def checked_clock(now: Callable[[], str]) -> Callable[[], str]:
+    """A clock of the user's own. Reading it raises TypeError if it gives no time stamp."""
+    check_function("now=", now)
+    culprit = Culprit("now=", now)
+
+    def read_clock() -> str:
+        with culprit:
+            at = now()
+        if not is_a(at, str) or read_time(at) is None:
+            raise culprit.returned(at, "return an ISO time in UTC, such as 2026-03-01T12:00:00Z")
+        return at
+
+    return read_clock
 
 
 class Transcript:

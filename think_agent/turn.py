@@ -313,10 +313,10 @@ class Turn:
     def restart_clock(self, now: str) -> None:
         """Another process resumes the turn. `seconds` restarts at 0, so the pause doesn't count."""
         self.seconds = 0.0
-        self.clock = _timestamp(now)
+        self.clock = read_time(now)
 
     def _add_time(self, message: Message, at: str) -> None:
-        now = _timestamp(at)
+        now = read_time(at)
         if now is None:
             return
         if self.clock is None:
@@ -329,7 +329,7 @@ class Turn:
         self.clock = now
 
 
-def _timestamp(at: str) -> float | None:
+def read_time(at: str) -> float | None:
     """A time stamp in seconds since 1970; None if `at` isn't a time stamp."""
     try:
         moment = datetime.fromisoformat(at)

@@ -19,12 +19,14 @@ import os
 import sys
 from _thread import allocate_lock, get_ident  # cheaper to import than threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from .checking import is_awaitable
 
 if TYPE_CHECKING:
     import threading
     from asyncio import AbstractEventLoop
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
 Function = Callable[[], Any]
@@ -53,7 +55,7 @@ def settle(function: Function, timeout: float | None = None) -> Settled:
         value = function()
     except BaseException as error:
         return _raise_exit((None, error))
-    if inspect.isawaitable(value):
+    if is_awaitable(value):
         return _settle_in_background(_settle(value), timeout)
     return value, None
 
@@ -102,10 +104,8 @@ async def _outcome(function: Function) -> Settled:
     if inspect.iscoroutinefunction(function):
         return await _settle(function())
 
-    import asyncio
-
-    value, error = await asyncio.wrap_future(_in_a_thread(function))
-    if inspect.isawaitable(value):
+    value, error = await in_a_thread(function)
+    if is_awaitable(value):
         return await _settle(value)
     return value, error
 
@@ -128,10 +128,12 @@ def _raise_exit(settled: Settled) -> Settled:
     raise error
 
 
-def _in_a_thread(function: Function) -> "Future[Settled]":
+async def in_a_thread(function: Function) -> Settled:
     """Run `function` in its own thread. (Not in a pool: Python waits for a pool's threads when it
-    exits.)
+    exits.) An error is returned as a value, because a future can't carry every error: waiting for
+    a StopIteration never ends, and a GeneratorExit closes the code that waits.
     """
+    import asyncio
     import contextvars  # late, like the next two: slow to import, and rarely needed
     import threading
     from concurrent.futures import Future
@@ -147,7 +149,7 @@ def _in_a_thread(function: Function) -> "Future[Settled]":
             future.set_result((None, error))
 
     threading.Thread(target=work, daemon=True).start()
-    return future
+    return await asyncio.wrap_future(future)
 
 
 _background: "tuple[threading.Thread, AbstractEventLoop] | None" = None
@@ -173,7 +175,16 @@ async def in_writer(function: Callable[[], T]) -> T:
     """Run a function that writes to a disk without blocking the event loop (rule 5)."""
     import asyncio
 
-    return await asyncio.wrap_future(_writers().submit(function))
+    def work() -> tuple[T | None, BaseException | None]:
+        try:
+            return function(), None
+        except BaseException as error:  # a value, as in `in_a_thread`
+            return None, error
+
+    value, error = await asyncio.wrap_future(_writers().submit(work))
+    if error is not None:
+        raise error
+    return cast(T, value)
 
 
 _pool: "tuple[int, ThreadPoolExecutor] | None" = None

@@ -275,5 +275,5 @@ def test_an_async_on_event_is_refused():
     async def watch(event):
         raise AssertionError("nobody awaits it")
 
-    with pytest.raises(TypeError, match=r"on_event= is async.*astream"):
+    with pytest.raises(TypeError, match=r"on_event= .*watch .*line \d+\): .*astream"):
         desk("Done.").run("go", on_event=watch)

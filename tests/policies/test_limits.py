@@ -201,6 +201,15 @@ def test_calls_beyond_the_limit_are_refused_and_not_run():
     assert len(outcome.actions) == 3
 
 
+def test_at_a_limit_no_person_is_asked_whether_to_go_on():
+    settings = {"patience": 1, "max_model_calls": 2}
+    fails = call("look", n=2)
+    limited = agent([fails, "I stop."], approve=lambda asked: pytest.fail("asked"), **settings)
+    outcome = limited.run("go")
+    assert outcome.exit == "limit"
+    assert outcome.answer == "I stop."
+
+
 def test_thoughts_do_not_use_up_actions():
     replies = [(think("hm"), call("look", n=n)) for n in (1, 3, 4)]
     outcome = agent([*replies, "So far."], max_actions=3).run("go")

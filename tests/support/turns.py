@@ -90,3 +90,18 @@ between = st.lists(persons | questions | marks | strays | checks | ends, max_siz
 blocks = st.one_of(exchanges(), exchanges(), exchanges(), between)
 parts = st.tuples(st.lists(persons, max_size=1), st.lists(blocks, max_size=7))
 transcripts = parts.map(lambda both: [*both[0], *(m for block in both[1] for m in block)])
+
+
+@st.composite
+def unfinished(draw):
+    """A transcript that ends inside a reply: it has a thought, some of its calls have results, and
+    one is next.
+    """
+    thoughts = st.builds(ToolCall, ids, st.just("think"), st.just({"thought": "go"}))
+    others = draw(st.lists(thoughts | calls, min_size=1, max_size=3))
+    its_calls = draw(st.permutations([draw(thoughts), *others]))
+    messages = [*draw(transcripts), Assistant(tool_calls=tuple(its_calls), stop_reason="tool_use")]
+    for call in its_calls[: draw(st.integers(1, len(its_calls) - 1))]:
+        refused = draw(st.sampled_from(["", "", "", "gate", "person"]))
+        messages.append(ToolResult(call.id, call.name, "ok", bool(refused), refused))
+    return messages

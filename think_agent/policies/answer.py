@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import pydantic
 import pydantic_core
 
+from ..checking import show_error
 from ..history import OpenCall
 from ..loop import CallModel, Done, Step
 from ..messages import THINK_NAME, Json, Message, Spoken, ToolResult, User
@@ -133,7 +134,7 @@ class TypedAnswer:
                 return self._validate(value, sources)
             raise ModelMistake(problems(error)) from error
         except Exception as error:  # from a validator in the type itself
-            raise ModelMistake(f"{type(error).__name__}: {shorten(str(error))}") from error
+            raise ModelMistake(shorten(show_error(error))) from error
 
     def ask_for_answer(self, step: Step, turn: Turn) -> Step:
         """The policy: a turn ends only with a valid answer."""

@@ -2,14 +2,15 @@
 
 Rule 1: The person, and a function in `needs_approval`, see the arguments as the tool will get them.
         A call with invalid arguments has already been refused.
-Rule 2: If the function in `needs_approval` raises, the person is asked, and the question says so.
+Rule 2: If the function in `needs_approval` raises, or returns neither True nor False, the person is
+        asked, and the question says so.
 """
 
 from collections.abc import Mapping
 
-from ..checking import show_error
-from ..loop import Policy, Step, is_action
-from ..tools import Tool
+from ..checking import Culprit, is_a, show_error
+from ..loop import CallTool, Policy, Step, is_action
+from ..tools import Predicate, Tool
 from ..turn import Turn
 from .asking import make_question
 
@@ -21,15 +22,22 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
         if not is_action(step) or turn.verdict is not None:
             return step
         needs = tools[step.call.name].needs_approval
-        remark = ""
         if callable(needs):
-            try:
-                needs = needs(step.received or {})
-            except Exception as error:
-                needs = True
-                remark = f"The predicate raised {show_error(error)}."
+            return _ask_predicate(needs, step, turn)
         if needs:
-            return make_question(step, turn, remark)
+            return make_question(step, turn)
         return step
 
     return ask_for_approval
+
+
+def _ask_predicate(predicate: Predicate, step: CallTool, turn: Turn) -> Step:
+    culprit = Culprit("The predicate", predicate)
+    try:
+        needs = predicate(step.received or {})
+    except Exception as error:
+        return make_question(step, turn, f"{culprit} raised {show_error(error)}.")
+    if not is_a(needs, bool):  # rule 2
+        problem = culprit.returned(needs, "return True or False")
+        return make_question(step, turn, f"{problem}.")
+    return make_question(step, turn) if needs else step

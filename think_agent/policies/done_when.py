@@ -18,6 +18,7 @@ Rule 4: a check runs again only after another action has run.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ..checking import Culprit, check_function, is_a, name_of, show_error
 from ..history import OpenCall
 from ..loop import CallModel, Check, Done, Policy, Step
 from ..messages import THINK_NAME, Checked, Message, ToolResult, User
@@ -129,28 +130,29 @@ def checks_by_name(checks: Iterable[CheckFunction]) -> dict[str, CheckFunction]:
         raise TypeError("done_when: pass a list, such as [check]")
     by_name: dict[str, CheckFunction] = {}
     for check in checks:
-        name = getattr(check, "__name__", "")
-        if not callable(check) or not name:
-            raise TypeError(f"done_when={check!r}: pass functions (turn) -> str | None")
+        check_function("done_when:", check, "turn", may_be_async=True)
+        name = name_of(check)
         if name in by_name:
             raise ValueError(f"done_when: two checks are named {name!r}; rename one")
         by_name[name] = check
     return by_name
 
 
-def as_checked(name: str, settled: Settled, timeout: float, *, at_limit: bool) -> Checked:
+def as_checked(
+    name: str, check: CheckFunction, settled: Settled, timeout: float, *, at_limit: bool
+) -> Checked:
     """The result of a check, as a message. Raises the check's error, if it failed (rule 1)."""
+    culprit = Culprit("the check", check)
     value, error = settled
     if isinstance(error, TookTooLong):
-        error = TimeoutError(f"the check {name} took longer than {timeout:g} seconds")
+        error = TimeoutError(f"{culprit} took longer than {timeout:g} seconds")
     elif error is None:
         if value is None:
             return Checked(name)
-        if isinstance(value, str) and value.strip():
+        if is_a(value, str) and value.strip():
             return Checked(name, well_formed(value))
-        error = TypeError(
-            f"the check {name} gave {value!r}: use a text that says what is missing, or None"
-        )
-    if not at_limit:
+        error = culprit.returned(value, "return a text that says what is missing, or None")
+    if at_limit:
+        return Checked(name, f"could not be checked: {show_error(error)}")
+    with culprit:
         raise error
-    return Checked(name, f"could not be checked: {type(error).__name__}: {error}")

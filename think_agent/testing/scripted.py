@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ..checking import show_value
+from ..checking import Culprit, is_a, show_value
 from ..errors import ModelError
-from ..messages import Assistant, ToolCall
+from ..messages import Assistant, ToolCall, find_problem
 from ..model import Model, Request
 from ..streaming import Delta
 from ..text import shorten
@@ -29,6 +29,8 @@ class ScriptedModel(Model):
 
     It isn't a language model. The tests and the offline demos use it.
     """
+
+    is_checked = True
 
     def __init__(
         self,
@@ -54,10 +56,25 @@ class ScriptedModel(Model):
         return len(self._replies)
 
     def complete(self, request: Request) -> Assistant:
-        reply = read_reply(self.script(request))
+        with Culprit("the script", self.script):
+            written = self.script(request)
+        reply = read_reply(written)
+        if reply is None:
+            raise self._name_fault(
+                f"{show_value(written)} isn't a reply: "
+                "use a text, a call, a tuple of calls, or an Assistant"
+            )
+        problem = find_problem(reply)
+        if problem:
+            raise self._name_fault(problem)
         provider = reply.provider or self.name
         model = reply.model or self.model
         return replace(reply, provider=provider, model=model)
+
+    def _name_fault(self, problem: str) -> TypeError:
+        if self.script == self._next:  # a list
+            return TypeError(f"the script: {problem}")
+        return Culprit("the script", self.script).error(problem)
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply, word by word."""
@@ -80,17 +97,16 @@ class ScriptedModel(Model):
         return self._replies.popleft()
 
 
-def read_reply(reply: Reply) -> Assistant:
-    """A script's reply as an Assistant. Raises TypeError for anything else."""
-    if isinstance(reply, ToolCall):
+def read_reply(reply: Reply) -> Assistant | None:
+    """A reply of a script as an Assistant; None if it is none."""
+    if is_a(reply, ToolCall):
         reply = (reply,)
-    match reply:
-        case Assistant():
-            return reply
-        case str():
-            return Assistant(reply)
-        case tuple() | list() if all(isinstance(item, ToolCall) for item in reply):
-            return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
-    raise TypeError(
-        f"{show_value(reply)} isn't a reply: use a text, a call, a tuple of calls, or an Assistant"
-    )
+    if is_a(reply, Assistant | str | tuple | list):
+        match reply:
+            case Assistant():
+                return reply
+            case str():
+                return Assistant(reply)
+            case tuple() | list() if all(is_a(item, ToolCall) for item in reply):
+                return Assistant(tool_calls=tuple(reply), stop_reason="tool_use")
+    return None
