@@ -452,7 +452,7 @@ def find_unreadable(value: Any) -> str:
         try:
             bytes(value).decode()
         except UnicodeDecodeError:
-            return f"{len(bytes(value)):,} bytes that are no text"
+            return f"{len(bytes(value)):,} bytes that aren't text"
     try:
         unread = _find_unread(value)
     except Exception:  # it is nested too deeply, or holds itself: `_as_text` says so

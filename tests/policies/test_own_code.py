@@ -84,7 +84,7 @@ RETURNED = [
     Returned(
         "a reason that is no text",
         lambda step: Refuse(step.call, "no", None),
-        "reason=None is no str",
+        "reason=None isn't a str",
     ),
     Returned(
         "arguments that are no JSON",

@@ -96,7 +96,7 @@ def _find_wrong_field(step: Step) -> str:
         value = getattr(step, name)
         if not is_a(value, kind):
             expected = (get_args(kind) or (kind,))[0]
-            return f"{name}={show_value(value)} is no {expected.__name__}"
+            return f"{name}={show_value(value)} isn't a {expected.__name__}"
     return ""
 
 
