@@ -234,7 +234,7 @@ class Session:
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             requests = [message for message in read(file).messages if is_request(message)]
             if requests:
-                say(f"{file}: goes on after {pluralize(len(requests), 'request')}")
+                say(f"{file}: continues after {pluralize(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""

@@ -187,7 +187,7 @@ class Limits:
         """The policy: at a limit, refuse tool calls and ask for the closing reply."""
         limits = self.of_turn(turn)
         match step:
-            case CallTool(call) if is_action(step):  # thoughts are not actions
+            case CallTool(call) if is_action(step):  # thoughts aren't actions
                 limit = limits._beyond(turn)
                 if limit:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
@@ -229,8 +229,8 @@ class Limits:
         in_a_row = turn.thoughts_in_a_row
         if in_a_row < self.thoughts or read_signal(step.call) in (False, "cannot"):
             return step
-        told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
-        return replace(step, remark=told)
+        text = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
+        return replace(step, remark=text)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit cut off the closing reply or left it empty, the exit names that
