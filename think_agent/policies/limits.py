@@ -24,7 +24,7 @@ from ..turn import Turn
 
 Kind = Literal["limit", "budget"]
 CLOSING_TOKENS = 1_000  # for a closing reply at or beyond a limit
-CLOSING_SECONDS = 60.0  # likewise, for a limit on seconds
+CLOSING_SECONDS = 60.0  # likewise, where there is a limit on seconds
 LEAST_TOKENS = 200  # with money for fewer than this, no reply is asked for
 
 
@@ -155,7 +155,8 @@ class Limits:
         seconds = self.seconds - turn.seconds
         if turn.limit or (step.say and step.say.kind in get_args(Kind)):
             tokens = CLOSING_TOKENS
-            seconds = CLOSING_SECONDS
+            if seconds < inf:  # a slow model may take its time where nobody has set a limit on it
+                seconds = CLOSING_SECONDS
         elif step.tool_choice == "none":
             tokens = max(tokens, CLOSING_TOKENS)
             seconds = max(seconds, CLOSING_SECONDS)

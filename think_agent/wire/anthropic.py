@@ -24,6 +24,7 @@ from .incoming import (
     add_stop_reason,
     drop_repeats,
     extract_text,
+    find_error_object,
     get_or_empty,
     parse_arguments,
     require_key,
@@ -199,7 +200,7 @@ def _blocks(message: Spoken) -> list[Json]:
 
 def find_error(response: Json) -> Any:
     """The error in a response with status 200; None if there is none."""
-    return response.get("error")
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:

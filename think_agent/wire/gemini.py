@@ -21,6 +21,7 @@ from .incoming import (
     Identity,
     add_stop_reason,
     drop_repeats,
+    find_error_object,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -162,7 +163,7 @@ def _model_content(message: Assistant) -> Json:
 
 def find_error(response: Json) -> Any:
     """The error in a response with status 200; None if there is none."""
-    error = response.get("error")
+    error = find_error_object(response)
     if error:
         return error
     if get_or_empty(response, "candidates", list) or _find_block(response):

@@ -23,6 +23,7 @@ from .chat import drop_repeated_calls, read_function_calls, write_messages
 from .counts import read_count, read_first_count
 from .incoming import (
     add_stop_reason,
+    find_error_object,
     get_or_empty,
     make_deltas,
     merge_pieces,
@@ -110,7 +111,7 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
 
 def find_error(response: Json) -> Any:
     """The error in a response with status 200; None if there is none."""
-    return response.get("error")
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:

@@ -24,6 +24,7 @@ from .incoming import (
     TOOL_STOP_REASONS,
     add_stop_reason,
     extract_text,
+    find_error_object,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -111,7 +112,7 @@ def to_wire(
 
 def find_error(response: Json) -> Any:
     """The error in a response with status 200; None if there is none."""
-    error = response.get("error")
+    error = find_error_object(response)
     if error:
         return error
     choice = first_choice(get_or_empty(response, "choices", list))

@@ -21,6 +21,7 @@ from .incoming import (
     add_stop_reason,
     drop_repeats,
     extract_text,
+    find_error_object,
     find_meaning,
     get_or_empty,
     parse_arguments,
@@ -136,7 +137,7 @@ def _write_items(reply: Assistant) -> list[Json]:
 
 def find_error(response: Json) -> Any:
     """The error in a response with status 200; None if there is none."""
-    return response.get("error")
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:
