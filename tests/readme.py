@@ -126,7 +126,7 @@ def rooms() -> str:
         size = count_lines(files(f"think_agent/{room}"))
         about = sentence(PACKAGE / room / "__init__.py")
         rows += f"| [{room}/]({page.relative_to(PACKAGE)}) | {about} | {size:,} |\n"
-    return "| room | what it is | lines of code |\n|---|---|---|\n" + rows
+    return "| package | what it is | lines of code |\n|---|---|---|\n" + rows
 
 
 def room_files(room: str) -> str:

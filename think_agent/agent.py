@@ -1,14 +1,14 @@
-"""Agent: a model, tools, instructions and policies, which the loop puts to work.
+"""Agent: a model with tools, instructions and policies.
 
-Rule 1: an agent does not keep the conversation. You pass the transcript in and get it back:
-        `agent.run("and ORD-003?", transcript=outcome.transcript)` goes on where the last run ended.
-        If `transcript` is a path, the conversation is kept in that file, and `agent.resume(path)`
-        goes on after a crash.
-Rule 2: a run (`running.py`) says what the world has to do, and `perform` or `aperform` does it:
-        it asks the model or a person, and runs a tool or a check.
+Rule 1: an agent doesn't store the conversation. You pass the transcript in and get it back:
+        `agent.run("and ORD-003?", transcript=outcome.transcript)` continues it. If `transcript` is
+        a path, the conversation is kept in that file, and `agent.resume(path)` continues after a
+        crash.
+Rule 2: a run (`running.py`) yields effects, and `perform` or `aperform` carries them out: they call
+        the model, ask a person, or run a tool or a check.
 """
 
-# `help(Agent)` shows the names of types, not what they stand for.
+# `help(Agent)` shows the names of these types instead of their definitions.
 from __future__ import annotations
 
 import os
@@ -78,13 +78,13 @@ from .turn import Turn
 from .waiting import Function, Settled, asettle, in_writer, settle
 
 Approve = Callable[[AskHuman], Verdict | bool | Awaitable[Verdict | bool]]
-# In memory, the path of a file, or a file that is held open (`Agent.open`).
+# Messages in memory, the path of a file, or a file held open (`Agent.open`).
 Saved = Iterable[Message] | str | os.PathLike[str] | Transcript
 OnEvent = Callable[[Event], None] | None
 
 
 class RunLimits(TypedDict, total=False):
-    """Limits for one run. They mean what they mean for the agent."""
+    """Limits for one run, with the same meaning as for the agent."""
 
     max_model_calls: int | None
     max_actions: int | None
@@ -101,42 +101,43 @@ class Agent(Generic[Data]):
     """A model with tools and instructions.
 
     - `force`: when `think` is forced (`policies/forcing.py`).
-    - `think`: the think tool: THINK, THINK_MINIMAL, THINK_CANNOT (`policies/cannot.py`) or one of
-      your own; None for an agent without one.
-    - `silence`: what to do if the model calls no tool. `"confirm"` asks it once a turn whether it
-      is done, if there seems to be more to do (`policies/silence.py`). `"ask"` does so without a
-      reason, too. `"accept"` takes its text as the answer.
-    - `carry`: a guarded tool gets a first, required argument for the thought, which its function
-      does not see. So the thought needs no model call of its own.
-    - `done_when`: checks `(turn) -> str | None`. They run when the model says that it is done, and
-      say what is missing (`policies/done_when.py`). Each may take `check_timeout` seconds.
-    - `policies`: more `(step, turn) -> step` functions. They come after most of the agent's own
-      policies, and before those that ask a person and those that only end a run.
-    - `answer`: the type of the answer, such as a pydantic model; `outcome.data` is the object. With
-      the type `Source` in it, the answer names the results on which it stands.
-    - `approve`: a function that is called when a person has to decide. It gets an AskHuman and
-      returns a Verdict or a bool. It may be async. None: there is nobody to ask, and the run pauses
-      with the exit `needs_human`.
-    - `max_model_calls` (one of them is kept for the closing reply), `max_actions`, `max_seconds`,
-      `max_tokens`, `max_cost` (it needs `prices`, by the name of the model): limits of a turn. None
-      means no limit.
-    - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that it
-      is time to act; after twice as many, the turn is closed. `max_result_chars`: longer tool
-      results are cut, and a note says how much.
-    - `patience`: after this many replies in a row that brought nothing a person is
-      asked, or the run gives up. `max_repeats`: after the same action had the same result this
-      often, the model is told.
-    - `on_tool_error`: what to do if a tool raises. `"tell_model"` and nothing else; `"fail_fast"`
-      gives up; `"raise"` records the error as the result, and raises it.
-    - `keep_turns`: how many turns of a long conversation a request shows; None for all.
-    - `max_context_chars`: how many characters of results a request shows of the turn. Beyond it,
-      the oldest results of `read_only` tools are left out (`context.py`).
-    - `read_ahead`: under `arun` and `astream`, async `read_only` tools that one reply calls run at
+    - `think`: the think tool: THINK, THINK_MINIMAL, THINK_CANNOT (`policies/cannot.py`) or a custom
+      one; None for an agent without one.
+    - `silence`: what to do if the model calls no tool. `"confirm"` asks it once a turn whether it's
+      done, if there seems to be more to do (`policies/silence.py`). `"ask"` always asks. `"accept"`
+      uses its text as the answer.
+    - `carry`: guarded tools get a first, required argument for the thought, which their functions
+      don't see. So a thought doesn't need its own model call.
+    - `done_when`: checks `(turn) -> str | None`. They run when the model says it's done, and return
+      what is missing (`policies/done_when.py`). Each may take `check_timeout` seconds.
+    - `policies`: custom `(step, turn) -> step` functions. They run after most of the kit's
+      policies, and before those that ask a person or only end a run.
+    - `answer`: the type of the answer, such as a pydantic model; `outcome.data` is the object. If
+      it has a field of type `Source`, the answer cites results as its sources.
+    - `approve`: a function that's called when a person has to decide. It gets an AskHuman and
+      returns a Verdict or a bool. It may be async. None: the run pauses with the exit
+      `needs_human`.
+    - `max_model_calls` (one is reserved for the closing reply), `max_actions`, `max_seconds`,
+      `max_tokens`, `max_cost` (needs `prices`, by model name): limits of a turn. None means no
+      limit.
+    - `max_thoughts_in_a_row`: after this many replies that only think, the tool result says that
+      it's time to act; after twice as many, the turn ends. `max_result_chars`: longer tool results
+      are cut, with a note.
+    - `patience`: after this many unproductive replies in a row, a person is asked or the run gives
+      up. `max_repeats`: after the same action has had the same result this often, the model gets a
+      warning.
+    - `on_tool_error`: what to do if a tool raises. With `"tell_model"`, the model reads the error
+      and continues; `"fail_fast"` gives up; `"raise"` records the error as the result and raises
+      it.
+    - `keep_turns`: how many turns of a long conversation a request contains; None means all.
+    - `max_context_chars`: how many characters of the turn's results a request contains. Beyond
+      that, the oldest results of `read_only` tools are left out (`context.py`).
+    - `read_ahead`: under `arun` and `astream`, one reply's calls of async `read_only` tools run at
       the same time (`ahead.py`).
-    - `name`: what the agent is called: in the header of a transcript, on a page, in spans.
+    - `name`: the agent's name in transcripts, pages and spans.
     - `now`: the clock for the time stamps of messages: an ISO time in UTC.
 
-    Raises ValueError or TypeError for settings that cannot work.
+    Raises ValueError or TypeError for settings that can't work.
     """
 
     def __init__(
@@ -223,11 +224,11 @@ class Agent(Generic[Data]):
         self._policies = tuple(policies)
         for policy in self._policies:
             check_function("policies:", policy, "step", "turn")
-        self.policies()  # settings that cannot work are refused here, too
+        self.policies()  # raises for settings that can't work
 
     def policies(self, *more: Policy) -> list[Policy]:
-        """All policies, in order. Each gets the step as the policies before it left it. `more` are
-        policies of your own to be tried, after those that the agent has (`audit/backtest.py`).
+        """All policies, in order. Each gets the step from the policy before it. `more` are extra
+        custom policies to try, after the agent's own (`audit/backtest.py`).
         """
         can_ask = self._approve is not None
         can_think = self.think is not None
@@ -238,34 +239,34 @@ class Agent(Generic[Data]):
             can_think=self._can_signal, can_act=bool(tools), always=self._silence == "ask"
         )
         listed: list[Policy | None] = [
-            # Is the turn really over, is it true that all is done, and does the answer fit?
+            # Is the turn really over, is everything done, and is the answer valid?
             cannot.leave_with_cannot if cannot.offers_cannot(self.think) else None,
             None if self.answer else keep_answer,
             None if self._silence == "accept" else confirms,
             done_when.done_when(check_names) if check_names else None,
             self.answer.ask_for_answer if self.answer else None,
-            patience.ask_for_format,  # a reply that cannot be read is not judged
+            patience.ask_for_format,  # an unreadable reply isn't judged
             forcing.force(self._force) if can_think else None,
-            gate.gate(self._guarded, can_think=can_think),  # after a refusal it forces, too
-            forcing.stop_asking,  # if force is ignored, the two before it must not force any more
+            gate.gate(self._guarded, can_think=can_think),  # forces a thought after a refusal
+            forcing.stop_asking,  # if a host ignores it, undo the forcing above
             patience.fail_fast if self._on_tool_error == "fail_fast" else None,
             patience.patience(self._patience, ask=can_ask),
             repeats.no_repeats(tools, self._max_repeats),
             None if can_ask else text.refuse_text(tools),
-            validation(tools),  # your own policies see only calls that fit
+            validation(tools),  # custom policies see only valid calls
             *own,
-            self.limits.close_at_limit,  # at a limit the turn ends, whatever was planned
+            self.limits.close_at_limit,  # a limit overrides any planned step
             done_when.check_at_limit(check_names) if check_names else None,
             self.limits.bound_step,
             self.answer.ask_for_form if self.answer else None,
             asking.as_decided(tools),  # the next ones judge the arguments that will run
-            doubt.doubt(tools),  # has it been tried? Then the first try is repeated
-            twice.twice(tools),  # has it just succeeded? Nobody is asked about it then
+            doubt.doubt(tools),  # a retry repeats the first try
+            twice.twice(tools),  # a duplicate is refused without asking
             text.ask_about_text(tools) if can_ask else None,
-            approval.approval(tools),  # last, so that the approved call is the one that runs
+            approval.approval(tools),  # last, so the approved call is the one that runs
             asking.refuse_denied,
             asking.pass_on_guidance,
-            asking.end_if_declined,  # from here on policies only end a turn
+            asking.end_if_declined,  # from here on, policies only end a turn
             self.limits.name_limit,
             asking.hold_question(tools),  # but an open question stays open
             None if can_ask else asking.pause_for_a_person,
@@ -282,13 +283,13 @@ class Agent(Generic[Data]):
     ) -> Outcome[Data]:
         """Work on `text` until the turn is over.
 
-        `limits` are limits for this run alone, such as `max_model_calls=5`. The agent's own still
-        hold, so the smaller ones count. They are recorded, and hold after a resume, too.
+        `limits` are limits for this run, such as `max_model_calls=5`. The agent's own still apply,
+        so the smaller one counts. They're recorded, so they also apply after a resume.
 
-        `transcript` is the conversation so far, or the path of a file that holds it. (If there is
-        no such file, it is made.) `on_event` is called with every event of the run as it happens:
-        Deltas, Notices, messages, and the Outcome. Raises ModelError if the model cannot be reached
-        or read, and TranscriptError if the file cannot be used.
+        `transcript` is the conversation so far, or the path of its file, which is created if it
+        doesn't exist. `on_event` is called with every event of the run as it happens: Deltas,
+        Notices, messages, and the Outcome. Raises ModelError if the model can't be reached or its
+        reply can't be read, and TranscriptError if the file can't be used.
         """
         request = self._read_request(text, limits)
         return _run_to_end(self._open_run(transcript, request), on_event)
@@ -313,12 +314,12 @@ class Agent(Generic[Data]):
         on_event: OnEvent = None,
         **limits: Unpack[RunLimits],
     ) -> Outcome[Data]:
-        """Go on with a run that was ended by a crash, by Ctrl-C, by a question to a person or by a
-        reply that was cut off. This needs only the same tools and the file, or the transcript in
-        memory. `verdict` answers the question the run waits on: `outcome.question.yes(by="Ada")`,
-        `.no(reason)`, `.new()` or `.stop()`. Without it, and without `approve=`, the question stays
-        open, and nothing is written. Raises TypeError if `verdict` names no question, and
-        TranscriptError if it names another one than waits.
+        """Continue a run that was stopped by a crash, by Ctrl-C, by a question to a person or by a
+        truncated reply. This needs only the same tools and the file, or the transcript in memory.
+        `verdict` answers the run's open question: `outcome.question.yes(by="Ada")`, `.no(reason)`,
+        `.new()` or `.stop()`. Without it and without `approve=`, the question stays open, and
+        nothing is written. Raises TypeError if `verdict` names no question, and TranscriptError if
+        it names a different one.
         """
         agent = self._with_limits(limits)
         return _run_to_end(agent._open_run(transcript, verdict), on_event)
@@ -346,8 +347,8 @@ class Agent(Generic[Data]):
     async def astream(
         self, text: str, *, transcript: Saved | None = None, **limits: Unpack[RunLimits]
     ) -> AsyncGenerator[Event, None]:
-        """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`: it
-        frees the file at once.
+        """`stream`, for `async for`. If you leave the loop early, use `contextlib.aclosing`, which
+        closes the file at once.
         """
         with await self._aopen_run(transcript, self._read_request(text, limits)) as run:
             async with aclosing(run.aevents(streamed=True)) as events:
@@ -355,7 +356,7 @@ class Agent(Generic[Data]):
                     yield event
 
     def next_step(self, transcript: Turn | Iterable[Message]) -> Step:
-        """What this agent would do next: `loop.next_step` after all of its policies."""
+        """What this agent would do next: `loop.next_step`, then all its policies."""
         return plan(transcript, self.policies())
 
     def mint_key(self) -> str:
@@ -363,7 +364,7 @@ class Agent(Generic[Data]):
         return os.urandom(16).hex()
 
     def select_messages(self, turn: Turn) -> Selection:
-        """The messages that a request shows, and those before them that it leaves out."""
+        """The messages that a request contains, and the earlier ones that it leaves out."""
         history = turn.history
         shown = select_turns(history, self.keep_turns)
         left_out = history.spoken[: len(history.spoken) - len(shown)]
@@ -379,8 +380,8 @@ class Agent(Generic[Data]):
         return Selection(shown, left_out, notice)
 
     def may_read_ahead(self, call: ToolCall) -> bool:
-        """May this call run before its place in its reply? Only an async read may, and only if
-        nothing could refuse it there.
+        """May this call run ahead of its turn? Only an async read may, and only if nothing could
+        refuse it.
         """
         tool = self.tools.get(call.name)
         if tool is None or not tool.read_only or not is_async(tool.function):
@@ -391,7 +392,7 @@ class Agent(Generic[Data]):
         return self._is_reading_ahead and not is_judged and self.limits.actions == inf
 
     def stamp(self, message: Message, turn: Turn) -> Message:
-        """A message as it is recorded, with the time."""
+        """The message to record, with the time."""
         if self.answer:
             message = self.answer.add_number(message, turn)
         if message.at is None:
@@ -399,13 +400,13 @@ class Agent(Generic[Data]):
         return message
 
     def finish(self, outcome: Outcome, turn: Turn) -> Outcome:
-        """The outcome of a run, with the answer as an object, and the cost."""
+        """Add the answer as an object, and the cost, to an outcome."""
         data = self.answer.data_of(outcome, turn) if self.answer else None
         return replace(outcome, data=data, cost=self.limits.cost_of(turn))
 
     def perform(self, effect: Effect, *, streamed: bool = False) -> Generator[Event, None, None]:
-        """Do one thing that a run asks for. Gives the resulting message, and everything else that
-        a watcher may see. An engine that records steps overrides this.
+        """Carry out one effect. Yields the resulting message, and other events for watchers. An
+        engine that records steps overrides this.
         """
         match effect:
             case Request():
@@ -444,13 +445,15 @@ class Agent(Generic[Data]):
                 yield effect.take_answer(answer, culprit)
 
     def _prepare(self, effect: Perform | RunCheck) -> tuple[Function, float | None]:
-        """The tool's function or the check to be run, and how many seconds it may take."""
+        """The tool's function or the check to run, and its timeout in seconds."""
         if isinstance(effect, RunCheck):
             return partial(self._checks[effect.name], effect.turn), self._check_timeout
         return toolbox.bound(self.tools, effect.call, effect.key, effect.fitted)
 
     def _make_events(self, effect: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
-        """What came of it. If a tool raised, the model and the author of the tool read that."""
+        """The result, as events. If a tool raised, the model and the tool's author learn about
+        it.
+        """
         if isinstance(effect, RunCheck):
             name = effect.name
             check = self._checks[name]
@@ -468,13 +471,13 @@ class Agent(Generic[Data]):
 
     def _read_request(self, text: str, limits: RunLimits) -> User:
         if not isinstance(text, str):
-            raise TypeError(f"{text!r} is no text; pass what the person said")
+            raise TypeError(f"{text!r} isn't text; pass the person's message")
         given = _read_limits(limits)
-        self.limits.tighten(given)  # raises if they cannot hold
+        self.limits.tighten(given)  # raises if they can't be applied
         return User(well_formed(text), limits=given or None)
 
     def _with_limits(self, limits: RunLimits) -> Agent[Data]:
-        """This agent, with the limits that are given for one run, where they are smaller."""
+        """This agent, with the limits given for one run if they're smaller."""
         given = _read_limits(limits)
         if not given:
             return self
@@ -484,20 +487,20 @@ class Agent(Generic[Data]):
 
     async def _aopen_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
-            # If this is cancelled meanwhile, nobody holds the file, and Python closes it.
+            # If this is cancelled, nothing references the file, and Python closes it.
             transcript = await in_writer(partial(self._open_file, transcript, opening))
         return self._open_run(transcript, opening)
 
     def _open_run(self, transcript: Saved | None, opening: Opening) -> Run:
         if isinstance(transcript, (str, os.PathLike)):
             transcript = self._open_file(transcript, opening)
-        elif isinstance(transcript, TranscriptFile):  # it may be held by another agent
+        elif isinstance(transcript, TranscriptFile):  # another agent may have opened it
             transcript.compare(self.made_of(), self.now())
         elif not isinstance(transcript, Transcript):
             messages = list(transcript or ())
             for message in messages:
                 if not isinstance(message, Message):
-                    problem = f"{message!r} is no message; pass outcome.transcript, or a path"
+                    problem = f"{message!r} isn't a message; pass outcome.transcript, or a path"
                     raise TypeError(problem)
             transcript = Transcript(messages)
         return Run(self, transcript, opening)
@@ -505,25 +508,25 @@ class Agent(Generic[Data]):
     def _open_file(self, path: str | os.PathLike[str], opening: Opening) -> Transcript:
         path = os.path.expanduser(path)
         resumes = not isinstance(opening, User)
-        if resumes and not os.path.exists(path):  # a mistyped path makes no file
+        if resumes and not os.path.exists(path):  # don't create a file for a mistyped path
             raise TranscriptError(f"{path}: there is no such file; nothing to resume")
         return TranscriptFile(path, self.made_of(), now=self.now())
 
     def open(self, path: str | os.PathLike[str]) -> Transcript:
-        """A file of a conversation, held open: its runs need not read it again.
+        """Open a conversation's file and keep it open, so that its runs needn't read it again.
 
             with agent.open("talk.jsonl") as talk:
                 agent.run("What did I buy?", transcript=talk)
 
-        One run at a time. Raises TranscriptError if the file cannot be used.
+        One run at a time. Raises TranscriptError if the file can't be used.
         """
         file = TranscriptFile(os.path.expanduser(path), self.made_of(), now=self.now())
         file.is_held = True
         return file
 
     def made_of(self) -> Json:
-        """What the model is told. It goes into the first line of a transcript: a reader can show
-        it, and a later process compares it with its own.
+        """The name, model, instructions and tools, for a transcript's first line. A reader can show
+        them, and a later process compares them with its own.
         """
         named = {"name": self.name} if self.name else {}
         return {
@@ -545,11 +548,11 @@ def _check_types(model: object, approve: object, think: object) -> None:
 
 
 def _read_limits(limits: RunLimits) -> dict[str, float]:
-    """The limits of one run by their names, without those that are None."""
+    """The limits of one run by name, without those that are None."""
     unknown = limits.keys() - RunLimits.__annotations__.keys()
     if unknown:
         names = ", ".join(RunLimits.__annotations__)
-        raise TypeError(f"{', '.join(sorted(unknown))}: no limit of a run; use {names}")
+        raise TypeError(f"{', '.join(sorted(unknown))}: not a limit of a run; use {names}")
     found = {name: read_limit(name, value) for name, value in limits.items()}  # type: ignore[arg-type]
     return {name: value for name, value in found.items() if value < inf}
 

@@ -1,8 +1,8 @@
-"""Checking: what a user passes to the kit, or a user's function returns.
+"""Checking: validate what a user passes to the kit and what a user's function returns.
 
-Rule 1: an error says in one line what is wrong, where, and what to do. If the fault is in a user's
-        function, `Culprit` names it with its file and line.
-Rule 2: a check runs no code of the value that it checks: that may raise (`is_a`, `show_value`).
+Rule 1: errors say in one line what is wrong, where, and what to do. If a user's function is at
+        fault, `Culprit` names it with its file and line.
+Rule 2: a check doesn't run the value's own code, which may raise (`is_a`, `show_value`).
 """
 
 import functools
@@ -15,8 +15,8 @@ from typing import Any
 
 
 def read_limit(name: str, value: float | None) -> float:
-    """A limit as a number; infinity for None. Raises TypeError if it is no number, and ValueError
-    if it is not above 0.
+    """A limit as a number; infinity for None. Raises TypeError if it isn't a number, and ValueError
+    if it isn't above 0.
     """
     if value is None:
         return inf
@@ -28,14 +28,14 @@ def read_limit(name: str, value: float | None) -> float:
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raise ValueError if `value` is not one of `choices`."""
+    """Raise ValueError if `value` isn't one of `choices`."""
     if value not in tuple(choices):
         raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
 
 
 def check_function(what: str, function: object, *names: str, may_be_async: bool = False) -> None:
-    """Raise TypeError if `function` cannot be called, does not take the arguments of these names by
-    position, or returns a coroutine where none is awaited. `what`: what it is, such as `policies:`.
+    """Raise TypeError if `function` isn't callable, doesn't take these positional arguments, or is
+    async where nothing awaits it. `what`: its name in the error, such as `policies:`.
     """
     if not callable(function):
         raise TypeError(f"{what} {show_value(function)}: pass a function")
@@ -55,7 +55,7 @@ def _check_arguments(what: str, function: Callable[..., Any], names: tuple[str, 
 
 
 def is_async(function: Any) -> bool:
-    """Does a call of this function, or of this callable object, give a coroutine?"""
+    """Does calling this function or object return a coroutine?"""
     if isinstance(function, type):
         return False
     function = strip_partial(function)
@@ -140,7 +140,7 @@ def describe(function: Any) -> str:
 
 
 def show_value(value: object) -> str:
-    """A value on one line of at most 80 characters, whatever its `repr` does."""
+    """A value on one line of at most 80 characters, even if its `repr` raises."""
     try:
         text = " ".join(repr(value).split())
     except Exception:
@@ -151,13 +151,13 @@ def show_value(value: object) -> str:
 
 
 def show_error(error: BaseException) -> str:
-    """An error on one line, whatever its `str` does: `KeyError: 'cents'`."""
+    """An error on one line, even if its `str` raises: `KeyError: 'cents'`."""
     text = " ".join(read_error(error).split())
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def read_error(error: BaseException) -> str:
-    """The text of an error; empty if it has none, or making it raises."""
+    """An error's text; empty if it has none or if `str` raises."""
     try:
         return str(error)
     except Exception:

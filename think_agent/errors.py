@@ -3,16 +3,16 @@
     ModelError
     ├── AuthError          no key, a wrong key, no permission, no credit
     ├── RateLimited        too many requests or tokens; `retry_after` if the provider gives it
-    ├── Overloaded         the provider is up but cannot serve now
+    ├── Overloaded         the provider is up but can't serve now
     ├── BadRequest         the provider refuses the request as it is
     │   ├── ModelNotFound     there is no such model
-    │   └── ToolsUnsupported  this model cannot call tools: speak a dialect with it
+    │   └── ToolsUnsupported  this model can't call tools: use a dialect
     ├── ConnectionFailed   no server answered, or the connection broke
     ├── TimedOut           no answer within the timeout
-    └── BadResponse        a broken answer: cut off, not JSON, or not of the promised shape
+    └── BadResponse        a broken answer: cut off, not JSON, or not the expected structure
 
-A message is one line, says what to do next, and never holds a secret. The mistakes of a *model* are
-not here (they go back to it as tool results), and neither is FileError.
+A message is one line, says what to do next, and never contains a secret. A *model's* mistakes
+aren't here, because they go back to it as tool results. FileError is separate.
 """
 
 from .messages import Message
@@ -20,12 +20,12 @@ from .text import sanitize
 
 
 class ModelError(Exception):
-    """Something is wrong between the kit and the model.
+    """Something went wrong between the kit and the model.
 
-    The message is short and for people. `complaint` is all that the server said; decisions are made
-    by it. `status` is the HTTP status, if there was one; for an error inside an HTTP 200, the one
-    that fits it. `retry_after` is in seconds. `retryable` means that the same request may succeed
-    later. `transcript`: the messages of the run that this error stopped.
+    The message is short and for people. `complaint` is the server's full text, which the kit's
+    decisions use. `status` is the HTTP status, if there was one; for an error inside an HTTP 200,
+    the matching status. `retry_after` is in seconds. `retryable` means that the same request may
+    succeed later. `transcript`: the messages of the run that this error stopped.
     """
 
     transcript: tuple[Message, ...] = ()
@@ -55,7 +55,7 @@ class RateLimited(ModelError):
 
 
 class Overloaded(ModelError):
-    """The provider is up but cannot serve the request now."""
+    """The provider is up but can't serve the request now."""
 
 
 class BadRequest(ModelError):
@@ -67,7 +67,7 @@ class ModelNotFound(BadRequest):
 
 
 class ToolsUnsupported(BadRequest):
-    """This model cannot call tools."""
+    """This model can't call tools."""
 
 
 class ConnectionFailed(ModelError):
@@ -79,15 +79,15 @@ class TimedOut(ModelError):
 
 
 class BadResponse(ModelError):
-    """An answer that cannot be read: cut off, not JSON, or not of the promised shape."""
+    """An unreadable answer: cut off, not JSON, or not the expected structure."""
 
 
 class FileError(Exception):
-    """A file or a database that the user named cannot be used."""
+    """A file or database that the user named can't be used."""
 
 
 class TranscriptError(FileError):
-    """A transcript file cannot be opened, read, written or continued."""
+    """A transcript file can't be opened, read, written or continued."""
 
 
 class TranscriptInUse(TranscriptError):

@@ -1,14 +1,13 @@
-"""How to install an extra: the command, for whoever reads an error of this program."""
+"""The command that installs an extra, for error messages."""
 
 
 def install_command(package: str) -> str:
-    """The command that installs `package`, such as `think-agent[openai]`, so that this program has
-    it.
+    """The command that installs `package`, such as `think-agent[openai]`, for this program.
 
-    `uvx` makes an environment for one command, and pip is not in it. So there the command itself
-    has to name the extra.
+    `uvx` creates an environment for one command, without pip. So there the command itself has to
+    name the extra.
     """
-    import os  # late, as those below: they are slow, and only an error needs them
+    import os  # late, like the imports below: slow, and only errors need them
     from importlib.util import find_spec
 
     if "UV" in os.environ and find_spec("pip") is None:
@@ -19,7 +18,7 @@ def install_command(package: str) -> str:
 
 
 def _origin() -> str:
-    """Where this package was installed from; empty if that is an index or a clone."""
+    """Where this package was installed from; empty for an index or a clone."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -27,7 +26,7 @@ def _origin() -> str:
         noted = distribution("think-agent").read_text("direct_url.json")
     except PackageNotFoundError:
         return ""
-    source = json.loads(noted or "{}")  # its form is PEP 610's
+    source = json.loads(noted or "{}")  # the format of PEP 610
     url = str(source.get("url", ""))
     if source.get("dir_info", {}).get("editable"):
         return ""

@@ -132,49 +132,34 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """One reply of a model.
+    """One reply of a model, with how it was requested and where it came from."""
 
-    What the model says: `text` is for the user. `thinking` is the provider's native reasoning, if
-    the provider shows it; it isn't part of the answer. `commentary` is text that the provider marks
-    as an interim remark; it's the answer if there is no text (`words`).
-    What it wants to run: `tool_calls`.
-    Why it ended: `stop_reason`. A complete reply has `"end_turn"`, `"tool_use"` or
-    `"stop_sequence"`. `"malformed"`: it can't be read (`mistake` explains why to the model).
-    `"refusal"`: the model refused. Anything else means that the reply was cut off (`cause` explains
-    why to a person).
-    `not_done`: the provider says that the model isn't finished, whatever the reply looks like.
-    Where it came from: `provider`, `model`, `usage` (its tokens) and `dialect`, how the model calls
-    tools (empty: native tool calling).
-    What is sent back to the same server (`host`): `native` is the provider's own message as JSON,
-    unchanged, because it may hold more than these fields. `signed`: the provider signed its
-    thinking together with everything before it, so nothing before it may be left out.
-    `signed_under`: a digest of the model, instructions and tools, if the signature covers them.
-    Whether it had to call a tool: `tool_choice`. `enforced` says who enforced that.
-    `"tool_choice"`: the provider. `"schema"`: the server's sampler, which could produce nothing
-    else. `"prompt"`: the model was only asked in the prompt. `"ignored"`: the provider accepted the
-    choice and didn't enforce it. None: there was nothing to enforce, or it isn't known.
-    `notice`: a note about the reply for a person who watches the run.
-    """
-
-    text: str = ""
-    thinking: str = ""
+    text: str = ""  # for the user
+    thinking: str = ""  # the provider's native reasoning, if it's shown; not part of the answer
     tool_calls: tuple[ToolCall, ...] = ()
+    # Complete: "end_turn", "tool_use", "stop_sequence". "malformed": it can't be read. "refusal":
+    # the model refused. Anything else: it was cut off.
     stop_reason: str = "end_turn"
     usage: Usage = Usage()
     model: str = ""
     provider: str = ""
-    native: Any = None
+    native: Any = None  # the provider's own message as JSON; it goes back to `host` unchanged
+    # Who enforced `tool_choice`. "tool_choice": the provider. "schema": the server's sampler.
+    # "prompt": no one, the prompt only asked. "ignored": no one, although the provider accepted the
+    # choice. None: there was nothing to enforce, or it isn't known.
     enforced: Enforced = None
-    tool_choice: ToolChoice = "auto"
-    mistake: str = ""
-    dialect: str = ""
-    commentary: str = ""
+    tool_choice: ToolChoice = "auto"  # whether it had to call a tool, and which
+    mistake: str = ""  # for the model: why the reply is "malformed"
+    dialect: str = ""  # how the model calls tools; empty: native tool calling
+    commentary: str = ""  # an interim remark, if the provider marks it (see `words`)
+    # The provider signed its thinking together with everything before it, so nothing before it may
+    # be left out.
     signed: bool = False
-    signed_under: str = ""
-    cause: str = ""
-    notice: str = ""
-    not_done: bool = False
-    host: str = ""
+    signed_under: str = ""  # a digest of what else the signature covers
+    cause: str = ""  # for a person: why the reply was cut off or refused
+    notice: str = ""  # for a person who watches the run
+    not_done: bool = False  # the provider says that the model isn't finished
+    host: str = ""  # the server that it came from
     at: str | None = field(default=None, compare=False)
 
     @property

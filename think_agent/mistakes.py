@@ -1,8 +1,8 @@
-"""Mistakes of the developer: where a tool or a check of one's own raised.
+"""Mistakes: where the developer's own tool or check raised an error.
 
-The model reads what a tool raised, and may correct its own mistake by that. Whoever wrote the tool
-needs the file and the line. So a watcher gets a Notice with them, and the log `think_agent` gets
-the traceback. (`RunView` in `cli/console.py` shows its Notices, and keeps the log off the screen.)
+The model reads a tool's error and may correct its own mistake. The tool's author needs the file and
+the line. So a watcher gets a Notice with them, and the log `think_agent` gets the traceback.
+(`RunView` in `cli/console.py` shows Notices, and keeps the log off the screen.)
 """
 
 import os
@@ -13,7 +13,7 @@ from .checking import show_error
 
 def note_mistake(what: str, error: BaseException) -> str:
     """One line about a mistake: what raised which error, and where. The traceback is logged."""
-    import logging  # late, as those below: they are slow, and mistakes are rare
+    import logging  # late, like the imports below: slow, and mistakes are rare
 
     logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
     return f"{what} raised {place_error(error)}"
@@ -25,8 +25,8 @@ def place_error(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """The last line of the user's own code that an error passed: ` (shop.py, line 31)`. Empty if it
-    passed none.
+    """The last line of the user's own code in an error's traceback: ` (shop.py, line 31)`. Empty if
+    there is none.
     """
     import sysconfig
     import traceback
@@ -40,7 +40,7 @@ def place_of(error: BaseException) -> str:
 
 
 def warn(text: str) -> None:
-    """Warn at the line that called the kit, however deep in the kit this is."""
+    """Warn at the line that called the kit, from any depth."""
     import warnings
 
     level = 1

@@ -104,7 +104,7 @@ def not_honored(choice: ToolChoice, reply: Assistant, ignored: int) -> str:
         asked = f"call {choice.name}"
     if reply.enforced == "prompt":
         return f"{reply.model} cannot be forced, was asked to {asked}, and did not."
-    told = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
+    text = f"{reply.model} was forced to {asked} and did not: the choice was ignored."
     if ignored == MOST_IGNORED:
-        told += " From now on it is not asked any more."
-    return told
+        text += " From now on it is not asked any more."
+    return text

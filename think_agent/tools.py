@@ -1,16 +1,15 @@
 """Tool: a name, a description, a JSON schema and a Python function.
 
 Rule 1: `@tool` reads the signature once, when the tool is declared (`schema.py`).
-Rule 2: pydantic validates the arguments before the function is called. `"13"` becomes 13 if the
-        parameter is an int. Nonsense becomes an error that names the field and what was expected.
-Rule 3: a mistake of the model or an exception of a tool becomes an error *result* (`error: …`, no
+Rule 2: pydantic validates the arguments before the function is called. `"13"` becomes 13 for an int
+        parameter. Invalid values become an error that names the field and what's expected.
+Rule 3: a model's mistake or a tool's exception becomes an error *result* (`error: …`, no
         traceback), which the model reads. KeyboardInterrupt and SystemExit are raised.
-Rule 4: a tool that changes something and did not return may have done it. Its result says so
+Rule 4: if a tool with side effects doesn't return, they may have happened. The result says so
         (`in_doubt`), unless the tool raised NothingDone.
 
-Limitations: policies decide whether a call may run, before it gets here. A value that a tool makes
-new each time (an id, the time) is made again when the tool runs. What a tool does inside its
-function is up to its author.
+Limitations: whether a call may run is decided earlier, by policies. A generated default (an id, the
+time) is generated again when the tool runs.
 """
 
 import inspect
@@ -67,22 +66,22 @@ R = TypeVar("R", default=Any)
 
 
 class NothingDone(Exception):
-    """A tool raises this if it knows that nothing happened. The same call may then be made again.
+    """A tool raises this if it knows that nothing happened. The same call may then be repeated.
 
-    The text is what the model reads.
+    The model reads the text.
     """
 
 
 class NoResult(Exception):
-    """A tool raises this if it failed, by no mistake in its code: a service said no, or went away.
-    It may have happened. The text is what the model reads.
+    """A tool raises this if it failed, but not because of a bug: a service refused or disappeared.
+    The call may have happened. The model reads the text.
     """
 
 
 class ModelMistake(Exception):
-    """The model called a tool wrongly, or its answer has the wrong form. It reads this message.
+    """The model called a tool incorrectly, or its answer has the wrong form. It reads this message.
 
-    `places`: where in the arguments, each place as the keys that lead to it.
+    `places`: where in the arguments; each place is a list of keys.
     """
 
     def __init__(self, text: str, places: Iterable[Place] = ()) -> None:
@@ -90,7 +89,7 @@ class ModelMistake(Exception):
         self.places = tuple(places)
 
 
-# These errors of a call are a message for the model, and no mistake of the tool's author.
+# These errors are messages for the model, not bugs in a tool.
 EXPECTED = (ModelMistake, NothingDone, NoResult, TookTooLong)
 
 
@@ -100,27 +99,27 @@ class Tool(Generic[P, R]):
 
     `parameters` is a JSON schema of type object. `function` takes the arguments by keyword and may
     be async. A tool without a function can be shown to a model, but not called. `arguments_model`
-    validates the arguments before the call. A tool that was made from a ready schema has none: the
-    schema validates them, and its function gets them as the model sent them.
+    validates the arguments. A tool that was declared with a schema has none: the schema validates
+    the arguments, and the function gets them as the model sent them.
 
-    - `think_first`: it runs only behind a thought (`policies/gate.py`).
+    - `think_first`: it needs a thought to run (`policies/gate.py`).
     - `carries`: the model sees it with a parameter for the thought (`Agent(carry=True)`).
-    - `read_only`: it changes nothing. It may be repeated. It may run even if its call was written
-      as text. An audit does not count it as a decision.
-    - `idempotent`: it changes something, but to run it twice is as good as once. After a crash it
-      is simply run again.
+    - `read_only`: it changes nothing. It may be repeated, and runs even if its call was written as
+      text. An audit doesn't count it as a decision.
+    - `idempotent`: running it twice has the same effect as once. After a crash it simply runs
+      again.
     - `takes_key`: its function has a parameter `idempotency_key`. The kit fills in the key, which
-      is the same after a resume. The model does not see it.
-    - `same`: the arguments that make two calls the same, such as `("order_id",)`; empty means all
-      of them. While a call is in doubt, the same call is no new one (`policies/doubt.py`).
-    - `repeats`: the same call twice in one reply is meant. Without it, the second is refused
+      stays the same after a resume. The model doesn't see it.
+    - `same`: the arguments that identify a call, such as `("order_id",)`; empty means all of them.
+      They're used to detect duplicates and retries (`policies/doubt.py`, `policies/twice.py`).
+    - `repeats`: the same call may run twice in one reply. Without it, the second is refused
       (`policies/twice.py`).
-    - `needs_approval`: a person is asked first. With a function of the validated arguments, the
-      person is asked if that returns True or raises (`policies/approval.py`).
-    - `returns`: a JSON schema of what the function returns, from its annotation. Only a model that
-      reads its tools as text is shown it (`dialects/written.py`).
+    - `needs_approval`: a person is asked first. If it's a function of the validated arguments, the
+      person is asked only if it returns True or raises (`policies/approval.py`).
+    - `returns`: a JSON schema for the function's result, from its annotation. Only models that read
+      their tools as text see it (`dialects/written.py`).
     - `timeout`: after this many seconds the model gets an error instead of a result. A sync
-      function cannot be stopped: it goes on in its thread, and what it returns is dropped.
+      function can't be stopped: it keeps running in its thread, and its result is dropped.
     """
 
     name: str
@@ -156,7 +155,7 @@ class Tool(Generic[P, R]):
         return f"<Tool {self.name}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function of the tool directly, as if it had no decorator."""
+        """Call the tool's function directly, as if it had no decorator."""
         return self.get_function()(*args, **kwargs)
 
     def get_function(self) -> Callable[P, R]:
@@ -253,7 +252,7 @@ def _refuse_agent(function: Any) -> None:
 
 
 def _doc_of(function: Any) -> str:
-    """The docstring of a function. A callable object may have it on its class or on `__call__`."""
+    """A function's docstring. A callable object may have it on its class or on `__call__`."""
     plain = strip_partial(function)
     text = inspect.getdoc(plain)
     if not text and not inspect.isroutine(plain):
@@ -263,7 +262,7 @@ def _doc_of(function: Any) -> str:
 
 def index(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by name. Raises ValueError if two tools have the same name, or one has a reserved name.
-    Raises TypeError if something is not a Tool or has no function.
+    Raises TypeError if something isn't a Tool or has no function.
     """
     if callable(tools):
         raise TypeError(f"tools={tools!r}: pass a list of tools")
@@ -276,13 +275,13 @@ def index(tools: Iterable[Tool]) -> dict[str, Tool]:
             raise ValueError(f"the tool name {THINK_NAME!r} is reserved for the kit's own tool")
         if item.name in by_name:
             raise ValueError(f"two tools are named {item.name!r}; rename one with @tool(name=...)")
-        item.get_function()  # raises here if there is none, not when the model calls it
+        item.get_function()  # raise now if there is none, not when the model calls it
         by_name[item.name] = item
     return by_name
 
 
 def describe_tool(tool: Tool) -> Json:
-    """A tool as it is in the first line of a transcript. What is not set is left out."""
+    """A tool as listed in a transcript's first line. Unset fields are left out."""
     described: Json = {}
     for name in ("name", "description", "parameters", *GUARDS):
         value = getattr(tool, name)
@@ -295,9 +294,8 @@ def describe_tool(tool: Tool) -> Json:
 
 
 def digest_call(tool: Tool, fitted: Fitted) -> str:
-    """What makes a call the same as another one, as a digest: the tool, and the values of the
-    arguments that count (`Tool.same`), as the function gets them. A default that is made anew each
-    time does not count.
+    """A digest that identifies a call: the tool, and the values of the arguments in `Tool.same` as
+    the function gets them. Generated defaults don't count.
     """
     import hashlib  # late, because it loads OpenSSL
 
@@ -308,8 +306,8 @@ def digest_call(tool: Tool, fitted: Fitted) -> str:
 
 
 def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
-    """The arguments of a call, validated by its tool. They are a copy, so a function cannot change
-    what the model wrote. Raises ModelMistake if the call cannot be run.
+    """A call's arguments, validated by its tool. They're a copy, so a function can't change what
+    the model wrote. Raises ModelMistake if the call can't run.
     """
     tool = tools.get(request.name)
     if tool is None:
@@ -319,7 +317,7 @@ def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
         raise ModelMistake(f"the arguments of {tool.name} are not a JSON object. Send one: {{}}.")
 
     arguments = deepcopy(request.arguments)
-    arguments.pop(tool.thought_in, None)  # it is for the kit
+    arguments.pop(tool.thought_in, None)  # for the kit
     places: list[Place] = []
     try:
         if tool.arguments_model is not None:
@@ -338,9 +336,8 @@ def fit(tools: Mapping[str, Tool], request: ToolCall) -> Fitted:
 
 
 def fit_or_repair(tools: Mapping[str, Tool], request: ToolCall) -> tuple[ToolCall, Fitted]:
-    """`fit`, and the call with the arguments that were validated: those the model wrote, or, only
-    if these don't fit, nearly the same ones (`schema.repair`). Raises ModelMistake, which is about
-    the arguments as the model wrote them.
+    """`fit`, and the call with the validated arguments: the model's own or, if these are invalid,
+    repaired ones (`schema.repair`). Raises ModelMistake about the model's own arguments.
     """
     try:
         return request, fit(tools, request)
@@ -356,7 +353,9 @@ def fit_or_repair(tools: Mapping[str, Tool], request: ToolCall) -> tuple[ToolCal
 
 
 def _unbound(tool: Tool, arguments: Json) -> str:
-    """Why the function of a ready schema cannot be called with these arguments; empty if it can."""
+    """Why a function declared with a schema can't be called with these arguments; empty if it
+    can.
+    """
     filled_in = {KEY: ""} if tool.takes_key else {}
     try:
         inspect.signature(tool.get_function()).bind(**arguments, **filled_in)
@@ -368,9 +367,9 @@ def _unbound(tool: Tool, arguments: Json) -> str:
 def bound(
     tools: Mapping[str, Tool], request: ToolCall, key: str, fitted: Fitted | None = None
 ) -> tuple[Function, float | None]:
-    """The call, ready to be made: a function without arguments, and how many seconds it may take.
-    If the call cannot be made, that function raises ModelMistake. `key` is the idempotency key, for
-    a tool that takes one. `fitted`: the arguments, if they are validated.
+    """The call as a function without arguments, and its timeout in seconds. If the call can't be
+    made, that function raises ModelMistake. `key`: the idempotency key, if the tool takes one.
+    `fitted`: the arguments, if they're validated.
     """
     if fitted is None:
         try:
@@ -393,9 +392,7 @@ def _raise(mistake: ModelMistake) -> NoReturn:
 def as_result(
     tool: Tool | None, request: ToolCall, settled: Settled, max_chars: float
 ) -> ToolResult:
-    """What came of a call, as the message that the model reads. More than `max_chars` characters
-    are cut.
-    """
+    """A call's result, as the message for the model, cut after `max_chars` characters."""
     value, error = settled
     if error is None:
         unreadable = find_unreadable(value)
@@ -414,8 +411,8 @@ def as_result(
 
 
 def _as_unreadable(tool: Tool | None, request: ToolCall, what: str) -> ToolResult:
-    """A look-up without a readable result has failed. A tool that changes something has not: it was
-    done, and a model that reads "error" would do it again.
+    """A look-up without a readable result has failed. A tool with side effects hasn't: it ran, and
+    a model that reads "error" would repeat it.
     """
     problem = f"the tool returned {what}; a model reads text, so return text or JSON"
     if tool is not None and tool.read_only:
@@ -434,28 +431,28 @@ def _problem(error: BaseException) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """A result as text. This never fails, because the call has already happened."""
+    """A result as text. This mustn't fail, because the call has already happened."""
     if type(value) is str:
         return value or "(empty)"
     try:
         return pydantic_core.to_json(value).decode()
     except Exception:
-        pass  # it is no JSON
+        pass  # not JSON
     try:
-        return f"(done; the result is no JSON, so it is shown as text) {value}"
+        return f"(done; the result isn't JSON, so it's shown as text) {value}"
     except Exception as error:
         return f"(done; the result has no text: {show_error(error)})"
 
 
 def find_unreadable(value: Any) -> str:
-    """What no model can read in a result, such as an image; empty if there is nothing."""
-    if hasattr(type(value), "_repr_png_"):  # how a notebook shows an image or a figure
+    """What a model can't read in a result, such as an image; empty if it can read everything."""
+    if hasattr(type(value), "_repr_png_"):  # notebooks use this for images and figures
         return f"an image ({type(value).__name__})"
     if is_a(value, bytes | bytearray | memoryview):
         try:
             bytes(value).decode()
         except UnicodeDecodeError:
-            return f"{len(bytes(value)):,} bytes that are no text"
+            return f"{len(bytes(value)):,} bytes that aren't text"
     try:
         unread = _find_unread(value)
     except Exception:  # it is nested too deeply, or holds itself: `_as_text` says so
@@ -494,7 +491,7 @@ def _parts_of(value: Any) -> Iterable[Any]:
 
 
 def _cut(text: str, max_chars: float) -> str:
-    text = well_formed(text)  # `os.listdir` may give lone surrogates
+    text = well_formed(text)  # `os.listdir` may return lone surrogates
     if len(text) <= max_chars:
         return text
     left_out = len(text) - int(max_chars)
@@ -514,7 +511,7 @@ def signature(call: ToolCall) -> str:
 
 
 def _quote_name(name: str) -> str:
-    """A name: as it is if it has the usual form, else as JSON. A model may write anything."""
+    """A name: as it is if it's a normal one, otherwise as JSON. A model may write anything."""
     if TOOL_NAME.fullmatch(name):
         return name
     return json_text(name)

@@ -282,7 +282,7 @@ class Turn:
 
     def _judge_calls(self, reply: Assistant) -> None:
         acts = any(call.name != THINK_NAME for call in reply.tool_calls)
-        if acts and not self.is_closing_reply:  # it goes on after an earlier signal
+        if acts and not self.is_closing_reply:  # it continues after an earlier signal
             self.signal = None
         if acts and reply.is_usable:
             self.thoughts_in_a_row = 0

@@ -34,7 +34,7 @@ Settled = tuple[Any, BaseException | None]  # what a function returned, or raise
 GRACE = 1.0  # seconds that async code may take to clean up after its timeout
 WRITERS = 32  # threads for disk writes
 NESTED = (
-    "a plain run was begun in async code that another plain run waits for; "
+    "a sync run in async code that another sync run waits for would block; "
     "use `await agent.arun(...)` there"
 )
 

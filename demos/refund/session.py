@@ -57,6 +57,7 @@ EXAMPLES = [
     "Please refund ORD-002 and ORD-003",
     "My monitor arm (ORD-004) wobbles. I want my $580 back!",
 ]
+NO_FILE = "With --transcript PATH, the run could be resumed."
 TEXT = ("json", "react")  # dialects that write calls as text
 MANAGER = f"""
 
@@ -180,11 +181,13 @@ class Session:
         return 0
 
     def run_once(self) -> int:
+        self.view.what_next = self.describe_how_to_go_on
         try:
             with self.view:
                 outcome = self.work(self.text, self.view)
         except KeyboardInterrupt:
-            self.say_how_to_go_on()
+            if self.view.turn.actions:  # otherwise the view has said it
+                self.say_how_to_go_on()
             return 130
         if outcome.exit == "needs_human" and not self.settings["quiet"]:
             self.say_how_to_go_on("--approve ask")
@@ -231,7 +234,7 @@ class Session:
         with suppress(TranscriptError):  # nothing in it yet, or nothing that can be read
             requests = [message for message in read(file).messages if is_request(message)]
             if requests:
-                say(f"{file}: goes on after {pluralize(len(requests), 'request')}")
+                say(f"{file}: continues after {pluralize(len(requests), 'request')}")
 
     def say_what_waiting_means(self) -> None:
         """Say that Ollama does not keep a model loaded for ever."""
@@ -239,11 +242,28 @@ class Session:
             self.view.print(UNLOADS, "dim")
 
     def say_how_to_go_on(self, *more: str) -> None:
-        """Print the command: with the file, the flags, and a request that is not yet in it."""
+        """Print the command that continues, if there is one."""
+        words = self.find_command(*more)
+        if not words:
+            self.view.print(NO_FILE, "yellow")
+            return
+        self.view.print("Continue with:", "yellow")
+        self.print_command(words)
+
+    def describe_how_to_go_on(self) -> str:
+        """The same, in one line."""
+        words = self.find_command()
+        if not words:
+            return NO_FILE
+        return f"Continue with: {' '.join(words)}"
+
+    def find_command(self, *more: str) -> list[str]:
+        """The command that continues: with the file, the flags, and a request that is not yet in
+        it. Empty without a file.
+        """
         file = self.settings["resume"] or self.settings["transcript"]
         if not file:
-            self.view.print("With --transcript PATH, the run could be resumed.", "yellow")
-            return
+            return []
 
         is_in_file = self.view.turn.request or not self.text
         command, *flags = self.again
@@ -255,10 +275,7 @@ class Session:
             is_replaced = more and flag.startswith("--approve")
             if not is_replaced:
                 words.append(flag)
-        words += more
-
-        self.view.print("Continue with:", "yellow")
-        self.print_command(words)
+        return [*words, *more]
 
     def print_command(self, words: Sequence[str]) -> None:
         """Print a command so that it can be copied."""

@@ -166,16 +166,16 @@ def test_settings_that_cannot_work_are_refused_at_once(wrong, error, advice):
 @pytest.mark.parametrize("text", [5, b"Hi", ["Hi"]])
 def test_a_request_that_is_no_text_makes_no_file(text, tmp_path):
     path = tmp_path / "run.jsonl"
-    with pytest.raises(TypeError, match="is no text"):
+    with pytest.raises(TypeError, match="isn't text"):
         desk().run(text, transcript=path)
-    with pytest.raises(TypeError, match="is no text"):
+    with pytest.raises(TypeError, match="isn't text"):
         asyncio.run(desk().arun(text, transcript=path))
     assert not path.exists()
 
 
 def test_a_transcript_that_holds_no_messages_is_refused():
     for transcript in ([1], {"a": 1}, b"path"):
-        with pytest.raises(TypeError, match="is no message"):
+        with pytest.raises(TypeError, match="isn't a message"):
             desk().run("Hi", transcript=transcript)
 
 

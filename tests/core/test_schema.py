@@ -17,6 +17,7 @@ from tests.support.agents import agent, of_kind, results
 from tests.support.echo import GOOD, Color, Order, ask, taking
 from tests.support.strategies import json_values
 from think_agent import Started, Tool, ToolCall, tool
+from think_agent.schema import reduce_schema
 
 T = TypeVar("T")
 
@@ -245,3 +246,82 @@ def test_a_field_for_a_default_is_refused_at_declaration():
 
     with pytest.raises(TypeError, match="tool pay: parameter amount: Field belongs in Annotated"):
         tool(pay)
+
+
+# A schema reduced to what every provider accepts.
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The schema of a property that is required, and what is left of it."""
+
+    name: str
+    schema: dict[str, Any]
+    becomes: dict[str, Any]
+
+
+REDUCED = [
+    Reduced("bounds are dropped", {"type": "integer", "minimum": 0}, {"type": "integer"}),
+    Reduced("so are titles", {"type": "string", "title": "Note"}, {"type": "string"}),
+    Reduced("an enum stays", {"enum": ["a", "b"]}, {"enum": ["a", "b"]}),
+    Reduced("a const is an enum of one value", {"const": "a"}, {"enum": ["a"]}),
+    Reduced(
+        "oneOf is written as anyOf",
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    ),
+    Reduced(
+        "a union that only narrows a type is dropped",
+        {"type": "integer", "anyOf": [{"minimum": 1}]},
+        {"type": "integer"},
+    ),
+    Reduced(
+        "a type for any other property stays",
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", REDUCED, ids=lambda case: case.name)
+def test_a_schema_is_reduced_to_the_keywords_that_every_provider_accepts(case):
+    schema = {"type": "object", "properties": {"x": case.schema}, "required": ["x"]}
+    reduced = reduce_schema(schema, strict=True)
+    assert reduced["properties"] == {"x": case.becomes}
+    assert reduced["required"] == ["x"]
+    assert reduced["additionalProperties"] is False
+
+
+STRING, NULL = {"type": "string"}, {"type": "null"}
+
+
+@dataclass(frozen=True)
+class MayBeLeftOut:
+    """The schema of a property that may be left out, and how a strict mode asks for it."""
+
+    name: str
+    schema: dict[str, Any]
+    strict: dict[str, Any]
+
+
+OPTIONAL = [
+    MayBeLeftOut("it may be null instead", STRING, strict={"anyOf": [STRING, NULL]}),
+    MayBeLeftOut("null is one of its types", {"anyOf": [STRING, NULL]}, {"anyOf": [STRING, NULL]}),
+    MayBeLeftOut(
+        "a union has one branch more",
+        {"anyOf": [STRING, {"type": "integer"}]},
+        strict={"anyOf": [STRING, {"type": "integer"}, NULL]},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", OPTIONAL, ids=lambda case: case.name)
+def test_in_a_strict_schema_an_optional_property_is_required_and_may_be_null(case):
+    schema = {"type": "object", "properties": {"x": case.schema}}
+    strict = reduce_schema(schema, strict=True)
+    assert strict["properties"] == {"x": case.strict}
+    assert strict["required"] == ["x"]
+
+    free = reduce_schema(schema, strict=False)
+    assert free["properties"] == {"x": case.schema}
+    assert free["required"] == []

@@ -219,7 +219,7 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
     made = Tool(name="give", description="", parameters={"type": "object"}, function=give)
     for result in (ask(made), ask_async(made)):
         assert not result.is_error
-        content = f"(done; the result is no JSON, so it is shown as text) {shown}"
+        content = f"(done; the result isn't JSON, so it's shown as text) {shown}"
         assert result.content.startswith(content)
 
 

@@ -659,5 +659,5 @@ def test_the_page_of_a_run_is_that_of_its_transcript_and_tells_as_much_without_o
 def test_a_run_that_goes_on_with_a_file_says_so_on_stderr(tmp_path):
     path = str(tmp_path / "a")
     shown = [run_offline("ORD-001", "--json", "--transcript", path).stderr for _ in range(3)]
-    again = f"{path}: goes on after "
+    again = f"{path}: continues after "
     assert shown == ["", f"{again}1 request\n", f"{again}2 requests\n"]

@@ -239,11 +239,32 @@ def test_calls_beside_the_typed_answer_are_not_run():
     assert outcome.data == GOOD
 
 
-def test_at_a_limit_no_typed_answer_is_asked_for():
-    outcome = deciding("So far so good.", max_model_calls=1).run("go")
-    assert outcome.exit == "limit"
-    assert outcome.answer == "So far so good."
+# Rule 4: these closing replies are left as they are.
+
+
+@dataclass(frozen=True)
+class Left:
+    name: str
+    closing: Assistant | str
+    exit: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+LEFT_AS_THEY_ARE = [
+    Left("a limit is reached", "So far so good.", exit="limit", settings={"max_model_calls": 1}),
+    Left("a refusal", Assistant("I won't.", stop_reason="refusal"), exit="refused"),
+    Left("a reply that broke off", Assistant('{"ord', stop_reason="max_tokens"), "truncated"),
+]
+
+
+@pytest.mark.parametrize("left", LEFT_AS_THEY_ARE, ids=lambda left: left.name)
+def test_at_a_limit_and_after_a_refusal_or_a_cut_no_typed_answer_is_asked_for(left):
+    before = [] if left.settings else [LEAVE]
+    outcome = deciding(*before, left.closing, **left.settings).run("go")
+    assert outcome.exit == left.exit
+    assert outcome.answer == getattr(left.closing, "text", left.closing)
     assert outcome.data is None
+    assert "answer" not in {message.kind for message in kit_said(outcome)}
 
 
 @pytest.mark.parametrize("provider", SPEAKS)

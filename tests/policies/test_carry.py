@@ -31,7 +31,9 @@ def test_a_carried_thought_covers_only_its_own_call_and_costs_no_model_call(sett
     carrying, paid = desk((call("pay", thought=WHY, order="A"), call("pay", order="B")), **settings)
     outcome = carrying.run("go")
     assert paid == [("A", 89)]
-    assert [(a.thought, a.how) for a in outcome.actions] == [(WHY, "carried")]
+    [action] = outcome.actions
+    assert action.thought == WHY
+    assert action.how == "carried"
     assert [m.refused for m in results(outcome)] == ["", "gate"]
     assert outcome.model_calls == 2
 
@@ -105,7 +107,9 @@ def test_a_parameter_thought_of_the_tool_itself_is_an_ordinary_argument():
     assert refusals == ["gate", ""]  # its own argument is no thought behind the call
     assert noted == [OWN]
     assert OWN in asked[0]
-    assert [(a.thought, a.call.arguments) for a in outcome.actions] == [(WHY, {"thought": OWN})]
+    [action] = outcome.actions
+    assert action.thought == WHY
+    assert action.call.arguments == {"thought": OWN}
 
 
 def test_the_reasoning_of_a_plan_is_no_argument_of_the_tool():
@@ -119,9 +123,9 @@ def test_the_reasoning_of_a_plan_is_no_argument_of_the_tool():
     done = {"reasoning": "Done.", "task_complete": True, "actions": [], "response": "Noted."}
     model = ScriptedModel([json.dumps({"understanding": "", **part}) for part in (plan, done)])
     outcome = Agent(json_plan(model), [note], force="never").run("Note it.")
-    assert [(a.how, a.result.content) for a in outcome.actions] == [
-        ("carried", "tea, and no thought")
-    ]
+    [action] = outcome.actions
+    assert action.how == "carried"
+    assert action.result.content == "tea, and no thought"
 
 
 def test_such_a_tool_carries_its_thought_in_another_argument(tmp_path):
@@ -138,4 +142,6 @@ def test_such_a_tool_carries_its_thought_in_another_argument(tmp_path):
     later, noted = note_taker(*replies, **settings)
     outcome = later.resume(path, verdict=waiting.question.yes())
     assert noted == [OWN]
-    assert [(a.thought, a.how) for a in outcome.actions] == [(WHY, "carried")]
+    [action] = outcome.actions
+    assert action.thought == WHY
+    assert action.how == "carried"

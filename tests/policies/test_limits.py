@@ -3,6 +3,7 @@
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -88,6 +89,19 @@ def test_each_limit_ends_a_run_with_a_closing_reply_that_can_call_no_tool(case):
     assert outcome.answer == "What I could."
     assert closing.tool_choice == "none"
     assert {reply.tool_choice for reply in before} <= {"auto"}
+
+
+@pytest.mark.parametrize(("limits", "is_bounded"), [({}, False), ({"max_seconds": 900}, True)])
+def test_a_closing_reply_may_take_its_time_where_nothing_limits_seconds(limits, is_bounded):
+    """A model on a CPU may read its prompt for minutes."""
+    deadlines = []
+
+    def script(request):
+        deadlines.append(request.deadline)
+        return busy(request)
+
+    agent(script, max_model_calls=2, **limits).run("go")
+    assert [deadline < inf for deadline in deadlines] == [is_bounded] * 2
 
 
 def test_the_closing_question_says_what_was_done():

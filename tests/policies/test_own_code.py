@@ -77,14 +77,14 @@ RETURNED = [
     Returned("a class", lambda step: Done, "it returned <class"),
     Returned("a coroutine", lambda step: asyncio.sleep(0), "it returned <coroutine"),
     Returned(
-        "a text in place of a call", lambda step: CallTool("look"), "call='look' is no ToolCall"
+        "a text in place of a call", lambda step: CallTool("look"), "call='look' isn't a ToolCall"
     ),
-    Returned("a text in place of a message", lambda step: CallModel("auto", "Go."), "is no User"),
+    Returned("a text in place of a message", lambda step: CallModel("auto", "Go."), "isn't a User"),
     Returned("an exit that there is not", lambda step: Done("over"), "exit"),
     Returned(
         "a reason that is no text",
         lambda step: Refuse(step.call, "no", None),
-        "reason=None is no str",
+        "reason=None isn't a str",
     ),
     Returned(
         "arguments that are no JSON",
@@ -272,7 +272,7 @@ class Result:
 RESULTS = [
     Result("an object without a text", NoText(), "(done; the result has no text: RuntimeError"),
     Result("a very deep list", nest(100_000), "(done; the result has no text: RecursionError"),
-    Result("bytes of a payment", b"\x89PNG", "(done; the tool returned 4 bytes that are no text"),
+    Result("bytes of a payment", b"\x89PNG", "(done; the tool returned 4 bytes that aren't text"),
     Result("an image of a payment", Picture(), "(done; the tool returned an image (Picture)"),
     Result("bytes that were read", b"\x89PNG", "error: the tool", {"read_only": True}, True),
     Result("an image that was read", Picture(), "an image", {"read_only": True}, True),
@@ -554,7 +554,7 @@ def test_an_unknown_step_is_an_error_of_the_run():
     from think_agent.transcript import Transcript
 
     run = Run(agent(), Transcript([User("Hi")]))
-    with pytest.raises(TypeError, match="is no step"):
+    with pytest.raises(TypeError, match="isn't a step"):
         list(run.do("a step"))
 
 

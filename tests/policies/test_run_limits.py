@@ -82,7 +82,7 @@ def test_a_resume_may_have_smaller_limits(saved):
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"max_turns": 3}, TypeError, "no limit of a run; use max_model_calls"),
+        ({"max_turns": 3}, TypeError, "not a limit of a run; use max_model_calls"),
         ({"max_seconds": "60"}, TypeError, "use a number"),
         ({"max_actions": 0}, ValueError, "above 0"),
         ({"max_cost": 1}, ValueError, "no price for the model"),

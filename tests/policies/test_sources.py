@@ -69,15 +69,10 @@ def second_turn(*answers, way=WAYS[0]) -> Outcome:
 
 def test_the_results_of_a_conversation_are_counted():
     outcome = second_turn(answer())
-    numbers = [(r.number, r.refused, r.is_error) for r in results(outcome) if r.name != "think"]
-    assert numbers == [
-        (1, "", False),
-        (2, "", True),
-        (3, "invalid", True),
-        (4, "gate", True),
-        (5, "invalid", True),
-        (6, "", False),
-    ]
+    found = [result for result in results(outcome) if result.name != "think"]
+    assert [result.number for result in found] == [1, 2, 3, 4, 5, 6]
+    assert [result.is_error for result in found] == [False, True, True, True, True, False]
+    assert [result.refused for result in found] == ["", "", "invalid", "gate", "invalid", ""]
     assert {r.number for r in results(outcome, "think")} == {0}
     assert results(outcome, "look")[0].content == "3 of tea", "the number is only shown"
 

@@ -218,6 +218,45 @@ def test_an_error_without_an_error_object(provider, way, case):
         assert len(server.requests) == FLAT[case].requests
 
 
+NO_ERRORS: dict[str, Json] = {  # events of a stream that goes on
+    "a title": {"object": "chat.title", "title": "A greeting"},
+    "a reason": {"event": "info", "reason": "cached"},
+    "a state": {"status": "processing", "message": "in the queue"},
+    "success": {"code": 0, "message": "success"},
+    "success, as a status": {"code": 200, "msg": "ok"},
+    "an error that is null": {"error": None},
+    "an error without a word": {"error": {"message": "", "type": None, "code": None}},
+}
+
+
+@pytest.mark.parametrize("way", STREAMED)
+@pytest.mark.parametrize("provider", ["openai-chat", "gemini"])
+@pytest.mark.parametrize("what", NO_ERRORS)
+def test_an_event_of_another_kind_is_no_error(what, provider, way):
+    replies: dict[str, Json] = {
+        "openai-chat": {
+            "choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]
+        },
+        "gemini": {"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]},
+    }
+    assert reply_to(provider, way, [NO_ERRORS[what], replies[provider]]).text == "Yes."
+
+
+@every_provider
+def test_a_reply_may_have_an_error_without_a_word(provider):
+    with talking(provider) as (server, model):
+        answer = server.answer
+
+        def changed(*args):
+            reply = answer(*args)
+            if isinstance(reply.body, dict):
+                return Reply(body={**reply.body, "error": {"message": "", "code": None}})
+            return reply
+
+        server.answer = changed
+        assert ASK["plain"](model, HELLO).text == "Hello."
+
+
 NAMED = {  # events with the name "error", and what their data are
     "an error object": ('{"error": {"message": "No.", "code": "invalid_api_key"}}', AuthError),
     "a flat error": ('{"message": "No.", "code": "invalid_api_key"}', AuthError),

@@ -152,7 +152,8 @@ def _show_entry(view: RunView, entry: Step | Note) -> None:
 @click.pass_context
 def command(ctx: Context, /, **options: Any) -> int:
     """Show what a run did and why, or count the runs of another program. A run is shown as text, as
-    JSON, or as one HTML page. Of another program's runs, it counts what stands behind what.
+    JSON, or as one HTML page. For another program's runs, it counts actions that followed a
+    thought.
     """
     path = _transcript(ctx, options)
     options["origin"] = {"file": path.name, **origin_of(ctx)}

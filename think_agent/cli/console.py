@@ -14,6 +14,7 @@ Rule 5: if no token arrives for a while, the view says why (`waiting.py`). That 
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
@@ -38,6 +39,7 @@ from ..messages import (
 from ..outcome import Data, Outcome, report_actions
 from ..running import Event
 from ..streaming import Delta, Notice, Progress
+from ..text import sanitize
 from ..think import read_carried, read_thought
 from ..tools import signature
 from ..turn import Turn
@@ -90,6 +92,7 @@ class RunView:
     `verbose=True` shows whole results instead of one-line summaries, each reply's model call, and
     the time of each step. `is_kept`: the run is saved in a file, so it can be resumed later.
     `agent`: the agent that runs. With it, the view can say what a slow model is doing.
+    `what_next`: says what to do next, in one line, if Ctrl-C ends the block before any action.
     """
 
     console: Console
@@ -99,6 +102,7 @@ class RunView:
     verbose: bool = False
     is_kept: bool = False
     agent: Agent | None = None
+    what_next: Callable[[], str] | None = None
 
     in_front: ClassVar["RunView | None"] = None
     """The view that's using the terminal, since there is only one terminal."""
@@ -128,10 +132,19 @@ class RunView:
         self.stop()
         RunView.in_front = None
         if raised is KeyboardInterrupt:
-            said = "Stopped. Nothing was done."
-            if self.turn.actions:
-                said = f"Stopped. Done so far:\n{report_actions(self.turn)}"
-            self.print(f"\n{said}", "yellow")  # after a prompt, on a new line
+            self._report_stop()
+
+    def _report_stop(self) -> None:
+        if self.turn.actions:
+            self.print(f"\nStopped. Done so far:\n{report_actions(self.turn)}", "yellow")
+            return
+        line = "Stopped. Nothing was done."
+        if self.what_next:
+            line += f" {self.what_next()}"
+        if self.console.is_terminal:
+            self.console.print()  # the key is on the line of the prompt
+        # The terminal wraps it, so a command in it can be copied.
+        self.console.print(Text(sanitize(line), "yellow"), soft_wrap=True)
 
     def __call__(self, event: Event) -> None:
         if self._waiting and isinstance(event, Delta):

@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import FileError, ModelError
 from ..messages import Exit
 from .demo import demo_module
-from .screen import accept_any_text, say
+from .screen import accept_any_text, open_missing_streams, say
 
 EXIT_CODES = (
     "exit codes: 0 an answer was given, 1 a model or file can't be used, 2 a flag or variable "
@@ -68,6 +68,7 @@ def main() -> int:
 
 def run(command: click.Command, prog: str, words: list[str] | None = None) -> int:
     """Run a command line (by default, this process's own). Returns the exit code."""
+    open_missing_streams()
     signal.signal(signal.SIGTERM, _stop)
     warnings.showwarning = lambda message, *_: say(str(message))
     for stream in (sys.stdin, sys.stdout):  # stderr already accepts any text

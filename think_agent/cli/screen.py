@@ -25,10 +25,22 @@ class Screen(Console):
     """A console that accepts any text, and any width in the environment."""
 
     def __init__(self, *, stderr: bool = False) -> None:
+        open_missing_streams()
         super().__init__(stderr=stderr)
         accept_any_text(self.file)
         if self.width < 1:  # COLUMNS=0
             self.width = 80
+
+
+def open_missing_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed (`<&-`, `>&-`,
+    `2>&-`). Python has None there. And the next file that is opened would get the stream's number,
+    so what another library prints would end up in it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            device = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(device, mode, encoding="utf-8"))
 
 
 def accept_any_text(stream: object) -> None:
@@ -74,6 +86,7 @@ def read_line(prompt: str, present: str = "") -> str:
     """Read a line from stdin, a terminal or not. Where possible, `present` is on the line for
     editing; an empty line keeps it. Raises EOFError at the end of the input.
     """
+    open_missing_streams()  # where stdin is closed, the input has ended
     if sys.platform != "win32":
         with suppress(ImportError):  # some Pythons lack it
             import readline  # it also gives prompts a history

@@ -256,8 +256,8 @@ class Evaluation:
                 outage.add(result)
                 if outage.is_over_the_limit:
                     raise ModelError(
-                        f"{MOST_IN_A_ROW} runs in a row failed: {result.error} (the same command "
-                        "goes on; trials that always fail can be closed)"
+                        f"{MOST_IN_A_ROW} runs in a row failed: {result.error} (run it again "
+                        "to continue; trials that always fail can be closed)"
                     )
 
         # An error affects all workers, so `asyncio.run` cancels the others.

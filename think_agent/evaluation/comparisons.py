@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
 @dataclass
 class ComparisonResult:
     """The result of a comparison: the `difference` between the shares of right trials, with its 95
-    % `interval`, on the `cases` that both have. `p` is None if it is not tested.
+    % `interval`, on the `cases` that both have. `p` is None if it isn't tested.
 
     `closed`: how many of its trials were closed. `bounds`: the lowest and highest difference,
     whatever their results would have been. `if_right`: this finding if all closed trials, in all

@@ -47,7 +47,7 @@ def find_paired_interval(differences: Sequence[float], step: float) -> Interval:
     not look certain. They are as large as the differences that make up most of the spread. With
     one trial for each case they are whole cases, and this is the interval of Bonett and Price, J.
     Educ. Behav. Stat. 37 (2012), 479-488. The spread is never less than that of two whole cases: a
-    kind of case that this sample does not have may be decided the other way, and no number of
+    kind of case that this sample doesn't have may be decided the other way, and no number of
     trials shows that. (If 60 cases show no difference at all, one case in 22 may still have one.)
     """
     squares = [difference**2 for difference in differences]
@@ -100,7 +100,7 @@ def holm(p_values: list[float]) -> list[float]:
 def detectable(cases: int, trials: float, comparisons: int) -> float:
     """The difference between two shares that is found two times in three or oftener, if no case
     gets worse, in the first step of Holm's method. It is 1.0 if nothing smaller can be found, and
-    infinite if nothing can: then even the same sign in every case would not be clear.
+    infinite if nothing can: then even the same sign in every case wouldn't be clear.
 
     It is computed for the cases that hide a difference best: the better setting turns some from
     always wrong into always right, and chance alone decides the others, at even odds. Then a

@@ -34,7 +34,7 @@ class Setting:
     """One way to run the cases.
 
     - `think`: the think tool with the exit signal (`"on"`), whose signal may also say that it
-      cannot be done (`"cannot"`), for notes of at most 25 words (`"brief"`), without the signal
+      can't be done (`"cannot"`), for notes of at most 25 words (`"brief"`), without the signal
       (`"minimal"`), or none.
     - `cover`: how a guarded tool is protected from a call without a thought.
     - `done_when`: whether the suite's checks run before a run may end.
@@ -44,7 +44,7 @@ class Setting:
     - `reasoning`: the model's own; `"default"` is the default of its provider.
     - `enforce`: whether the suite's world refuses wrong calls, which may give the answer away.
     - `max_output_tokens` of a reply, as `connect` takes it.
-    - `row`: its name in a table, which is not a difference between settings.
+    - `row`: its name in a table, which isn't a difference between settings.
 
     `provider` is what `connect` takes, or a script of the suite: `offline:NAME`, `floor:NAME`.
     """
@@ -145,12 +145,12 @@ class Result:
     @property
     def end(self) -> End | None:
         """How it ended, considering whether the case can be done at all. None: it can, and the
-        model did not deny it; or that is not known.
+        model didn't deny it; or that isn't known.
 
-        `"timely"`: it cannot, and the model said so (exit `cannot`) before it wrote anything wrong.
-        `"late"`: it cannot, and the model went on until it had done so, or something else stopped
-        it. `"unsaid"`: it cannot, and the model ended as if all were done. `"false"`: it can, and
-        the model said that it cannot.
+        `"timely"`: it can't, and the model said so (exit `cannot`) before it wrote anything wrong.
+        `"late"`: it can't, and the model went on until it had done so, or something else stopped
+        it. `"unsaid"`: it can't, and the model ended as if all were done. `"false"`: it can, and
+        the model said that it can't.
         """
         if not self.cannot:
             return "false" if self.exit == CANNOT else None
@@ -207,7 +207,7 @@ class Score:
         Wilson interval. `k` goes up to the number of trials that every case has. The first is the
         share of right trials. Source: Yao et al., tau-bench, arXiv 2406.12045 (2024).
 
-        An agent that is right three times of four is not good enough for a refund desk.
+        An agent that is right three times of four isn't good enough for a refund desk.
         """
         found = []
         cases = self.by_case.values()

@@ -88,10 +88,10 @@ class Suite(BaseModel):
     """The names that a suite module defines; the last three are optional.
 
     - `prepare(case, enforce=…)` makes the world of a case. With `enforce` the world refuses wrong
-      calls, as a real one might. Raises ValueError for a case it cannot read.
+      calls, as a real one might. Raises ValueError for a case it can't read.
     - `STAND_INS`: scripted models, for the provider `offline:NAME`.
-    - `FLOORS`: scripts that do not think, which are part of every evaluation.
-    - `ADVICE`: a text on how to think, which does not name a tool for it.
+    - `FLOORS`: scripts that don't think, which are part of every evaluation.
+    - `ADVICE`: a text on how to think, which doesn't name a tool for it.
     - `VERSION`: what else shapes its numbers, such as the version of a benchmark and the name of
       the model that plays its user.
 
@@ -112,8 +112,8 @@ class SuiteError(ValueError):
 
 class Case(BaseModel, extra="allow"):
     """A line of the cases file: the fields of every case, and whatever the suite needs. `easy`: a
-    script that does not think may decide it, so settings are not compared on it. `cannot`: what the
-    person asks for cannot be done, because a tool is missing, and to say so is the right end.
+    script that doesn't think may decide it, so settings aren't compared on it. `cannot`: what the
+    person asks for can't be done, because a tool is missing, and to say so is the right end.
     `text`: what the person says first.
     """
 

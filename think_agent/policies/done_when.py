@@ -37,7 +37,7 @@ class Checks:
 
     results: list[Checked] = field(default_factory=list)
     latest: dict[str, Checked] = field(default_factory=dict)  # since the last action, by name
-    told: bool = False  # the model was told what is missing, and has done nothing since
+    has_asked: bool = False  # the model was asked, and has done nothing since
 
     @property
     def missing(self) -> list[Checked]:
@@ -51,10 +51,10 @@ class Checks:
                 self.results.append(message)
                 self.latest[name] = message
             case User(kind="check"):
-                self.told = True
+                self.has_asked = True
             case ToolResult(refused="") if about and about.call.name != THINK_NAME:
                 self.latest = {}
-                self.told = False
+                self.has_asked = False
 
 
 def done_when(names: Sequence[str]) -> Policy:
@@ -70,8 +70,8 @@ def done_when(names: Sequence[str]) -> Policy:
             return step
         if _may_ask(turn):
             missing = describe_missing(turn)
-            told = f"Not everything is done.\n{missing}\nDo it, or say why it cannot be done."
-            return CallModel("auto", say=User(told, kind="check"))
+            text = f"Not everything is done.\n{missing}\nDo it, or say why it cannot be done."
+            return CallModel("auto", say=User(text, kind="check"))
         if isinstance(step, Done):
             return Done("unmet", step.answer)
         return step
@@ -107,7 +107,7 @@ def _says_done(step: Step, turn: Turn) -> bool:
 
 
 def _may_ask(turn: Turn) -> bool:
-    if turn.read(Checks).told or turn.is_closing_reply:
+    if turn.read(Checks).has_asked or turn.is_closing_reply:
         return False
     return turn.asked["check"] < MOST_QUESTIONS
 

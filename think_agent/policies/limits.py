@@ -24,7 +24,7 @@ from ..turn import Turn
 
 Kind = Literal["limit", "budget"]
 CLOSING_TOKENS = 1_000  # for a closing reply at or beyond a limit
-CLOSING_SECONDS = 60.0  # likewise, for a limit on seconds
+CLOSING_SECONDS = 60.0  # likewise, where there is a limit on seconds
 LEAST_TOKENS = 200  # with money for fewer than this, no reply is asked for
 
 
@@ -155,7 +155,8 @@ class Limits:
         seconds = self.seconds - turn.seconds
         if turn.limit or (step.say and step.say.kind in get_args(Kind)):
             tokens = CLOSING_TOKENS
-            seconds = CLOSING_SECONDS
+            if seconds < inf:  # a slow model may take its time where nobody has set a limit on it
+                seconds = CLOSING_SECONDS
         elif step.tool_choice == "none":
             tokens = max(tokens, CLOSING_TOKENS)
             seconds = max(seconds, CLOSING_SECONDS)
@@ -186,7 +187,7 @@ class Limits:
         """The policy: at a limit, refuse tool calls and ask for the closing reply."""
         limits = self.of_turn(turn)
         match step:
-            case CallTool(call) if is_action(step):  # thoughts are not actions
+            case CallTool(call) if is_action(step):  # thoughts aren't actions
                 limit = limits._beyond(turn)
                 if limit:
                     return Refuse(call, "limit", f"not run: the limit of {limit} is reached.")
@@ -228,8 +229,8 @@ class Limits:
         in_a_row = turn.thoughts_in_a_row
         if in_a_row < self.thoughts or read_signal(step.call) in (False, "cannot"):
             return step
-        told = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
-        return replace(step, remark=told)
+        text = f"That is {in_a_row} in a row: it is time to act with another tool, or to finish."
+        return replace(step, remark=text)
 
     def name_limit(self, step: Step, turn: Turn) -> Step:
         """The policy: if a limit cut off the closing reply or left it empty, the exit names that

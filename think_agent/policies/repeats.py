@@ -90,10 +90,10 @@ def no_repeats(tools: Mapping[str, Tool], limit: int) -> Policy:
             return Done("gave_up", f"I gave up: I kept repeating myself.\n{report_actions(turn)}")
         if step.say or isinstance(turn.last, User):  # never replace another message to the model
             return step
-        told = (
+        text = (
             f"You have called {name} {times_that_count} times with the same arguments and the same "
             "result. Do something else, or finish."
         )
-        return replace(step, say=User(told, kind="repeat"))
+        return replace(step, say=User(text, kind="repeat"))
 
     return stop_repeating

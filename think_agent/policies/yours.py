@@ -1,16 +1,16 @@
-"""Yours: what a policy of your own gets to see, what it may change, and what it may not.
+"""Yours: what a custom policy sees, what it may change, and what it may not.
 
-Rule 1: it sees a call only if the arguments fit. `step.received` has them as the function will get
-        them: a model may write "250", and the function gets 250. So judge those. If it puts others
-        in their place that do not fit, the call is refused.
+Rule 1: it sees only calls with valid arguments. Judge `step.received`, which has them as the
+        function will get them: a model may write "250", and the function gets 250. If the policy
+        changes them to invalid ones, the call is refused.
 
-It may replace any step. Three things stay as they are, so that nothing is lost:
+It may replace any step, with a few restrictions:
 
-Rule 2: a step is about the next call. If your policy makes a call of its own, it gets that id.
-Rule 3: a question that the kit asks the model is asked. Your policy may reword it.
-Rule 4: only a person's message opens a turn. What your policy says has the kind `"policy"`.
-Rule 5: it returns a step that can be done and recorded. Anything else is a TypeError that names
-        your policy, its file and line.
+Rule 2: a step is about the next call. If your policy creates another call, that gets the same id.
+Rule 3: the kit's questions to the model are always asked. Your policy may reword them.
+Rule 4: only a person's message begins a turn. Your policy's messages have the kind `"policy"`.
+Rule 5: it returns a valid step. Anything else is a TypeError that names your policy, its file and
+        line.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,7 +54,7 @@ def yours(policy: Policy, tools: Mapping[str, Tool], *, checks: Collection[str] 
     """A policy of your own, kept to the rules. `checks`: the names of the agent's checks."""
     culprit = Culprit("the policy", policy)
 
-    @wraps(policy)  # it keeps its name, for those who read what it did
+    @wraps(policy)  # keep its name for `/explain`
     def judge(step: Step, turn: Turn) -> Step:
         with culprit:
             own = policy(step, turn)
@@ -96,7 +96,7 @@ def _find_wrong_field(step: Step) -> str:
         value = getattr(step, name)
         if not is_a(value, kind):
             expected = (get_args(kind) or (kind,))[0]
-            return f"{name}={show_value(value)} is no {expected.__name__}"
+            return f"{name}={show_value(value)} isn't a {expected.__name__}"
     return ""
 
 

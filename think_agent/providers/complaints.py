@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from ..text import json_text
+from ..wire.incoming import find_error_object
 from ..wire.json_reading import json_value
 
 # The keys under which servers put the message: OpenAI, Anthropic, Google and Ollama first, then
@@ -26,6 +27,15 @@ MESSAGE_KEYS = (
     "title",
     "reason",
 )
+ERROR_KEYS = (  # these are about errors alone
+    "detail",
+    "errors",
+    "error_msg",
+    "error_message",
+    "error_description",
+    "error_code",
+)
+FINE = ("", "0", "200", "ok", "success")  # codes of no error
 CODE_KEYS = ("code", "error_code", "status_code", "errcode", "status")
 
 
@@ -71,15 +81,21 @@ def is_complaint(body: Any) -> bool:
 
 def is_failure(event: Any, keys: Collection[str]) -> bool:
     """Does an event, or a whole body, say what went wrong? `keys`: a reply has one of them. Some
-    servers give an error without an object `error`.
+    servers give an error without an object `error`. But a text alone is no error: some servers
+    send events of their own, such as `{"title": "A greeting"}`.
     """
     if isinstance(event, list):
-        return any(isinstance(item, dict) and item.get("error") for item in event)
+        return any(isinstance(item, dict) and find_error_object(item) for item in event)
     if not isinstance(event, dict):
         return False
-    if event.get("error"):
+    if find_error_object(event):
         return True
-    return is_complaint(event) and event.keys().isdisjoint(keys)
+    if not event.keys().isdisjoint(keys):
+        return False
+    if any(event.get(key) for key in ERROR_KEYS):
+        return True
+    is_marked = event.get("success") is False or "error" in (event.get("object"), event.get("type"))
+    return is_complaint(event) and (is_marked or _find_code(event).lower() not in FINE)
 
 
 def describe_damage(error: BaseException | None) -> str:

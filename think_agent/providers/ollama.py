@@ -1,16 +1,16 @@
 """Ollama: models on your own machine, through the official `ollama` package.
 
-Rule 1: raw JSON goes through the SDK's clients, under its typed methods. These silently drop fields
-        that they do not know: call ids, empty content, most of a tool's schema.
-Rule 2: the lines of a stream are split here, at line feeds alone. The SDK splits them like
-        `str.splitlines`, which breaks a reply with U+0085 in it: Go writes it into JSON as it is.
-Rule 3: the server is asked about its model once (`learn`): whether it can reason, how long its
-        window is, and how its template shows calls. If it does not tell, the request is tried.
-Rule 4: a reply is always read from a stream, so `timeout` bounds the silence of the server, and not
-        the length of a reply. (While Ollama's parser holds back a long call, it sends nothing.)
-Rule 5: a model that reasons by itself is bound by a form only after its reasoning. So a forced
-        thought is asked for without reasoning, if that changes the end of the prompt and nothing
-        before it: else less of the prompt is read from the cache.
+Rule 1: raw JSON is sent with the SDK's low-level clients, because its typed methods silently drop
+        unknown fields: call ids, empty content, most of a tool's schema.
+Rule 2: a stream's lines are split here, only at line feeds. The SDK splits like `str.splitlines`,
+        which breaks a reply that contains U+0085, because Go doesn't escape it in JSON.
+Rule 3: the server is asked about its model once (`learn`): whether it can reason, its context
+        window, and how its template shows calls. If it can't tell, the request is tried.
+Rule 4: replies are always streamed, so `timeout` limits the server's silence, not a reply's length.
+        (While Ollama's parser holds back a long call, it sends nothing.)
+Rule 5: a form constrains a reasoning model only after its reasoning. So reasoning is turned off for
+        a forced thought, if that changes only the end of the prompt. Otherwise less of the prompt
+        would come from the cache.
 """
 
 import json
@@ -38,29 +38,28 @@ from .reasoning import ALL, ALWAYS, Levels
 from .refusals import Lesson
 from .transport import Trip
 
-# A template that shows either the text of a message or its calls.
+# A template that shows either a message's text or its calls.
 TEXT_OR_CALLS = re.compile(r"\{\{-?\s*else if \.ToolCalls")
-SOON = 2.0  # seconds for a question whose answer only a watcher sees
-HARMONY = re.compile("'family': 'gpt-?oss'")  # these cannot be asked not to reason
-# Numbers in the Modelfile. A num_predict of -1, no bound, is not kept.
+SOON = 2.0  # seconds, for a question whose answer is only shown
+HARMONY = re.compile("'family': 'gpt-?oss'")  # reasoning can't be turned off for these
+# Numbers in the Modelfile. A num_predict of -1 (no limit) isn't used.
 PARAMETERS = re.compile(r"^(num_ctx|num_predict)\s+([1-9]\d*)", re.MULTILINE)
-MOST_NAMED = 5  # models in an error
-# Seconds. A model that is loaded already takes 2 ms, and the smallest that is not 270 (0.34.4).
+MOST_NAMED = 5  # models named in an error
+# Seconds. A loaded model takes 2 ms, and the smallest unloaded one 270 ms (0.34.4).
 LOADING = 0.1
-LAST_WORDS = "said the kestrel"  # a text that stands nowhere else
+LAST_WORDS = "said the kestrel"  # a text that occurs nowhere else
 
 
 class Ollama(Provider):
-    """A model of an Ollama server.
+    """A model on an Ollama server.
 
-    `base_url`: the server's address, in any form that OLLAMA_HOST takes; None means OLLAMA_HOST, or
-    else this machine. `num_ctx`: how many tokens the context window holds at least. It never lowers
-    what the Modelfile says or the model is loaded with (`window`). `keep_alive`: how long the
-    server keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None leaves it to
-    the server, whose default is 5 minutes. `format`: a forced thought and the closing reply are
-    asked for in a form (`wire/forms.py`). Without it nothing forces a thought, and the closing
-    call leaves the tools out. `think`: a level of the server's own instead of `reasoning`, such as
-    `"max"`.
+    `base_url`: the server's address, in any form that OLLAMA_HOST accepts; None means OLLAMA_HOST,
+    or else this machine. `num_ctx`: the minimum size of the context window, in tokens. It never
+    lowers the Modelfile's value or the loaded window (`window`). `keep_alive`: how long the server
+    keeps the model loaded after a request (`"30m"`, seconds, -1 for ever); None means the server's
+    default, 5 minutes. `format`: use a schema for forced thoughts and the closing reply
+    (`wire/forms.py`). Without it nothing forces a thought, and the closing call leaves the tools
+    out. `think`: one of the server's own levels instead of `reasoning`, such as `"max"`.
     """
 
     wire = wire
@@ -72,7 +71,7 @@ class Ollama(Provider):
     url_variable = "OLLAMA_HOST"
     remedies = (
         ("single tool-calls at once", "one_call", True),  # Llama 3.1 in Jinja
-        ("length 9", "short_ids", True),  # Mistral Small and Nemo in Jinja: ids of calls
+        ("length 9", "short_ids", True),  # Mistral Small and Nemo in Jinja: call ids
     )
     no_server = NO_OLLAMA
     always_streams = True  # rule 4
@@ -97,9 +96,9 @@ class Ollama(Provider):
         self._notices: list[str] = []  # for the next reply
         self._has_replied = False
         self._tells_of_loads = True
-        self._renders = True  # until the server has shown no prompt
-        self._reasons = False  # by itself, without being asked to
-        # Can that be turned off at the end of the prompt alone? By the role of the last message.
+        self._renders = True  # until the server fails to show a prompt
+        self._reasons = False  # without being asked to
+        # Does turning it off change only the end of the prompt? By the last message's role.
         self._stops_at_end: dict[str, bool] = {}
 
     def find_address(self, given: str | None) -> str | None:
@@ -113,15 +112,15 @@ class Ollama(Provider):
         client = kind(
             self.url,
             timeout=self.timeout,
-            # Without one the SDK would look for a key in the environment.
+            # Without a header, the SDK would look for a key in the environment.
             headers={"authorization": f"Bearer {self.key}"},
             **arguments,
         )
-        # The whole address, so that it is parsed once and not for every request.
+        # The full address, so that it's parsed once, not for every request.
         self._chat = client._client.build_request("POST", wire.PATH).url
         return client
 
-    # What the server says of its models.
+    # Questions to the server about its models.
 
     def learn(self) -> Levels:
         try:
@@ -130,7 +129,7 @@ class Ollama(Provider):
         except ModelNotFound:
             raise
         except ModelError:
-            return ALL  # the request will meet it, and try again where that may help
+            return ALL  # the request will get the same error, and may retry
 
         self.options["text_hides_calls"] = bool(TEXT_OR_CALLS.search(shown.get("template") or ""))
         made = dict(PARAMETERS.findall(shown.get("parameters") or ""))
@@ -142,8 +141,8 @@ class Ollama(Provider):
         return _levels(shown)
 
     def _measure_window(self, made: int, loaded: list[Json], info: Json) -> None:
-        """Set the window: at least `num_ctx` and what the Modelfile has `made` it, and not shorter
-        than it is now.
+        """Set the window to the largest of `num_ctx`, the Modelfile's value (`made`) and the loaded
+        window.
         """
         now = 0  # the window that the model is loaded with
         for model in loaded:
@@ -156,7 +155,7 @@ class Ollama(Provider):
         )
         self.options["num_ctx"] = tokens
         for name, value in info.items():
-            if name.endswith(".context_length") and value < tokens:  # the server cuts it down
+            if name.endswith(".context_length") and value < tokens:  # the server reduces it
                 tokens, why = value, "the longest that the model takes"
         self._window = f"{tokens:,} tokens, {why}"
         if 0 < now < tokens:
@@ -167,17 +166,17 @@ class Ollama(Provider):
             )
 
     def window(self) -> str:
-        """How long the context window of a request is, and why. Raises a ModelError if the server
-        does not answer.
+        """The size of a request's context window, and the reason. Raises a ModelError if the server
+        doesn't answer.
         """
         self.list_installed()  # `learn` says nothing if there is no server
         super().check()
         return self._window
 
     def where_loaded(self) -> str:
-        """Where the model is in memory: "CPU", "GPU" (also if only a part of it is there), or "" if
-        it isn't loaded yet. Raises a ModelError if the server does not answer. A watcher may ask
-        this from another thread while a request is on its way.
+        """Where the model is loaded: "CPU", "GPU" (even if only partly), or "" if it isn't loaded
+        yet. Raises a ModelError if the server doesn't answer. A watcher may call this from another
+        thread during a request.
         """
         with Trip(monotonic() + SOON):
             loaded = self._ask("GET", "/api/ps").get("models") or []
@@ -190,20 +189,20 @@ class Ollama(Provider):
         return model["model"] in (self.model, f"{self.model}:latest")
 
     def check(self) -> None:
-        """Raises the error that a run would meet: no server, no such model, no tool calling, or a
-        level of reasoning that the model does not have.
+        """Raises the error that a run would get: no server, no such model, no tool calling, or a
+        level of reasoning that the model doesn't have.
         """
         if not self.calls_tools(self.model):
             raise self.make_error(f"model {self.model!r} does not support tools")
         super().check()
 
     def list_installed(self) -> list[str]:
-        """The names of the models on the server, the latest first."""
+        """The names of the models on the server, newest first."""
         return [model["model"] for model in self._ask("GET", "/api/tags")["models"]]
 
     def able(self) -> list[str]:
-        """The names of those that can call tools, this model first. Models that run in Ollama's
-        cloud are left out.
+        """The names of the models that can call tools, this one first. Cloud models are left
+        out.
         """
         names = []
         for name in sorted(self.list_installed(), key=lambda name: name != self.model):
@@ -212,13 +211,13 @@ class Ollama(Provider):
         return names
 
     def calls_tools(self, name: str) -> bool:
-        """Can the model call tools, as far as the server says?"""
+        """Can the model call tools, according to the server?"""
         can = self._ask("POST", "/api/show", {"model": name}).get("capabilities")
         return not can or "tools" in can
 
     def _ask(self, method: str, path: str, body: Json | None = None) -> Any:
-        """What the server answers, as it is: the SDK's types drop what they do not know. Raises a
-        ModelError if it does not answer.
+        """The server's raw answer, because the SDK's types drop unknown fields. Raises a ModelError
+        if it doesn't answer.
         """
         try:
             return self.client._request(dict, method, path, json=body)
@@ -238,16 +237,16 @@ class Ollama(Provider):
         return form_of(request)
 
     def render_prompt(self, request: Request) -> str | None:
-        """The prompt as the chat template renders it. No token is evaluated."""
+        """The prompt as the chat template renders it. This costs no tokens."""
         trip = Trip(request.deadline)
-        self._learn_once(trip)  # the window: another one would load the model anew
+        self._learn_once(trip)  # sets the window, since another window would reload the model
         with trip:
             return self._render(self.to_wire(request))
 
     def _render(self, body: Json) -> str | None:
         if not self._renders:
             return None
-        # A server that does not know this field answers the request, with one token.
+        # A server that doesn't know this field answers the request, with one token.
         options = {**body["options"], "num_predict": 1}
         asked = {**body, "options": options, "_debug_render_only": True}
         shown = self._ask("POST", wire.PATH, asked)
@@ -259,7 +258,7 @@ class Ollama(Provider):
         return super()._has_questions(request) or self._has_to_compare(request)
 
     def _has_to_compare(self, request: Request) -> bool:
-        """Is a thought forced, and not known whether reasoning can be turned off for it?"""
+        """Is a thought forced, and is it unknown whether reasoning can be turned off for it?"""
         if not self._reasons or not isinstance(request.tool_choice, Force):
             return False
         role = "tool" if isinstance(request.messages[-1], ToolResult) else "user"
@@ -268,12 +267,12 @@ class Ollama(Provider):
     def _learn_once(self, trip: Trip, request: Request | None = None) -> None:
         super()._learn_once(trip, request)
         if request is not None and self._has_to_compare(request):
-            with trip, suppress(ModelError):  # the request will meet it, too
+            with trip, suppress(ModelError):  # the request will get the same error
                 self._compare_ends(super().to_wire(request))
 
     def _compare_ends(self, body: Json) -> None:
-        """Find out whether the prompts of `body` with and without reasoning differ behind the text
-        of the last message alone.
+        """Find out whether `body`'s prompts with and without reasoning differ only after the last
+        message's text.
         """
         *messages, last = body["messages"]
         body = {**body, "messages": [*messages, {**last, "content": LAST_WORDS}]}
@@ -306,7 +305,9 @@ class Ollama(Provider):
         return Fold(was_loaded=self._has_replied)
 
     def remark(self, reply: Assistant, response: Json, body: Json) -> Assistant:
-        """`reply` with why it was cut, and whether the server had to load the model again."""
+        """`reply` with the reason if it was cut off, and a notice if the server reloaded the
+        model.
+        """
         self._has_replied = True
         notices = self._notices
         self._notices = []
@@ -334,7 +335,7 @@ class Ollama(Provider):
 
 
 def _list_able(names: list[str]) -> str:
-    """The models that can be taken instead. Some machines have dozens."""
+    """The models to use instead. Some machines have dozens."""
     shown = ", ".join(names[:MOST_NAMED]) or "none"
     more = len(names) - MOST_NAMED
     if more > 0:
@@ -343,8 +344,8 @@ def _list_able(names: list[str]) -> str:
 
 
 def _levels(shown: Json) -> Levels:
-    """The levels of reasoning of a model, as far as the server tells. Other servers than 0.34 tell
-    only whether there is any.
+    """A model's levels of reasoning, if the server reports them. Servers other than 0.34 report
+    only whether there are any.
     """
     can = shown.get("capabilities")
     if can and "thinking" not in can:
@@ -361,9 +362,9 @@ def _levels(shown: Json) -> Levels:
 
 
 class Fold(wire.Fold):
-    """Accumulates the events of a stream that comes in pieces of any size (rule 2)."""
+    """Accumulates a stream's events from pieces of any size (rule 2)."""
 
-    _line = b""  # the part of it that has come
+    _line = b""  # the part received so far
 
     def __init__(self, *, was_loaded: bool = False) -> None:
         super().__init__()
@@ -375,7 +376,7 @@ class Fold(wire.Fold):
             line = line.strip().removeprefix(b"data:").strip()  # some servers frame it as SSE
             if line and line != b"[DONE]":
                 yield from self._feed_event(json.loads(line))
-        if self._line.endswith(b"}"):  # the last line may have no end
+        if self._line.endswith(b"}"):  # the last line may lack a line feed
             with suppress(ValueError):
                 event = json.loads(self._line)
                 self._line = b""

@@ -17,6 +17,7 @@ from ..messages import Json
 from ..model import Request
 from ..wire import openai_chat, openai_responses
 from ..wire.forms import form_of, has_ignored
+from ..wire.incoming import find_error_object
 from .reasoning import OPENAI, check_reasoning
 from .sse import Event, aread_events, read_events
 from .stainless import Stainless
@@ -105,7 +106,9 @@ def _complete(event: Event) -> ServerSentEvent:
     event of the name "error" says as an error.
     """
     content = event.content
-    if event.name == "error" and not (isinstance(content, dict) and "error" in content):
+    if isinstance(content, dict) and "error" in content and not find_error_object(content):
+        del content["error"]  # the SDK would take it for an error
+    elif event.name == "error" and not (isinstance(content, dict) and "error" in content):
         content = {"error": content or event.data}
     elif event.name.startswith("response.") and isinstance(content, dict):
         content = {"type": event.name, **content}

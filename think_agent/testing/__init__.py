@@ -1,12 +1,12 @@
-"""Helpers for tests and demos that play the model's part.
+"""Helpers to script a model in tests and demos.
 
     from think_agent.testing import call, scripted, think
 
     with scripted(think("Look first."), call("look_up", item="tea"), "There is none.") as model:
         outcome = Agent(model, [look_up]).run("Is there tea?")
 
-Rule 1: one reply is one line: a call, several calls in a tuple, or the text of the answer.
-Rule 2: if the script is not played to its end, the test fails: the run ended too early.
+Rule 1: each argument is a reply: a call, several calls in a tuple, or the text of the answer.
+Rule 2: if replies are left over, the test fails, because the run ended too early.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ def think(thought: str, should_continue: bool | str = True) -> ToolCall:
 
 @contextmanager
 def scripted(*replies: Reply) -> Iterator[ScriptedModel]:
-    """A model that gives these replies, one after another. Raises AssertionError at the end of the
-    block if some are left over.
+    """A model that gives these replies in order. Raises AssertionError at the end of the block if
+    any are left over.
     """
     model = ScriptedModel(replies)
     yield model

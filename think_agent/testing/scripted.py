@@ -1,6 +1,6 @@
-"""A scripted model: it plays the model's part in tests and offline demos.
+"""A scripted model for tests and offline demos.
 
-There is no language model in it, and every program that shows it says so.
+It isn't a language model, and every program that uses it says so.
 """
 
 import re
@@ -24,10 +24,10 @@ Script = Callable[[Request], Assistant]
 
 
 class ScriptedModel(Model):
-    """A model that plays a script. The script is a list of replies, given one after another, or a
-    function of the request.
+    """A model that follows a script: a list of replies, given in order, or a function of the
+    request.
 
-    There is no language model in it. The tests and the offline demos use it.
+    It isn't a language model. The tests and the offline demos use it.
     """
 
     is_checked = True
@@ -78,7 +78,7 @@ class ScriptedModel(Model):
 
     def stream(self, request: Request) -> Iterator[Delta | Assistant]:
         """The reply, word by word."""
-        from ..wire.incoming import make_deltas  # late: to import the package loads no wire
+        from ..wire.incoming import make_deltas  # late: importing the package loads no wire module
 
         reply = self.complete(request)
         for delta in make_deltas(reply):

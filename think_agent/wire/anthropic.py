@@ -1,14 +1,14 @@
 """Anthropic's Messages API.
 
-Rule 1: a reply goes back as it came (`native`). The signature of a thinking block covers everything
-        before it: a changed message, tool or system prompt is refused. So a reply that was signed
-        under others (`signed_under`) goes back without its thinking.
+Rule 1: a reply goes back unchanged (`native`). A thinking block's signature covers everything
+        before it, so a changed message, tool or system prompt is refused. A reply that was signed
+        under other ones (`signed_under`) goes back without its thinking.
 Rule 2: the two roles alternate. All results of a reply, and the user's text after them, are one
         user message.
 Rule 3: `cache_control` marks what the cache keeps for later requests. One mark is at the end of the
-        system prompt: with another tool choice, no messages are read from the cache. One is at the
-        end of the request. One is where the last request with this tool choice ended: the API looks
-        back only 20 blocks from a mark.
+        system prompt, because with another tool choice no messages come from the cache. One is at
+        the end of the request. One is where the last request with this tool choice ended, because
+        the API looks back only 20 blocks from a mark.
 """
 
 from typing import Any
@@ -24,6 +24,7 @@ from .incoming import (
     add_stop_reason,
     drop_repeats,
     extract_text,
+    find_error_object,
     get_or_empty,
     parse_arguments,
     require_key,
@@ -40,10 +41,10 @@ from .settings import Settings
 
 NAME = "anthropic"
 PATH = "/v1/messages"
-KEYS = ("type", "content")  # a response, or an event of it, has one of them
+KEYS = ("type", "content")  # a response or an event has one of these
 STREAMED = {"stream": True}
 MARK = {"type": "ephemeral"}
-SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # the newest show none without it
+SHOWN: Json = {"type": "adaptive", "display": "summarized"}  # newest models hide it by default
 DROP_BLOCK = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 BINDING = "thinking-binding-controls-2026-08-01"  # the beta that it needs
 MOST_STRICT = 20  # tools in a request
@@ -71,9 +72,9 @@ def to_wire(
     drop_block: bool = False,
     host: str,
 ) -> Json:
-    """The body of a request. With `cache`, the next request reads this one from the cache, which
-    is cheaper than sending it again. With `drop_block`, all thinking goes back, and the API drops
-    what was signed under something else.
+    """The body of a request. With `cache`, the next request reads this one from the cache, which is
+    cheaper. With `drop_block`, all thinking goes back, and the API drops what was signed under
+    something else.
     """
     usual: Json = {}
     output: Json = {}
@@ -106,19 +107,19 @@ def to_wire(
         output_config=output,
     )
     if cache:
-        for marked in [body, end, *system]:  # rule 3; on the body it marks the last block
+        for marked in [body, end, *system]:  # rule 3; on the body, it marks the last block
             marked["cache_control"] = MARK
     return body
 
 
 def digest_signed(body: Json) -> str:
-    """A digest of what a signature in the reply to this request covers, besides the messages."""
+    """A digest of what a signature in the reply covers in addition to the messages."""
     system = [block["text"] for block in body.get("system", ())]  # without its mark
     return make_digest(body["model"], system, body.get("tools", []))
 
 
 def _tools(request: Request, strict: bool) -> list[Json]:
-    """The API takes at most 20 strict tools, with 16 unions in all: the first ones are strict."""
+    """The API allows 20 strict tools with 16 unions in total, so the first ones are strict."""
     wire: list[Json] = []
     unions = 0
     for tool in request.tools:
@@ -198,12 +199,12 @@ def _blocks(message: Spoken) -> list[Json]:
 
 
 def find_error(response: Json) -> Any:
-    """The error that is in a response with the status 200; None if there is none."""
-    return response.get("error")
+    """The error in a response with status 200; None if there is none."""
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:
-    """The tokens of a response. Those of the input come in three separate counts."""
+    """A response's tokens. The input has three separate counts."""
     counts = response.get("usage")
     read = read_count(counts, "cache_read_input_tokens")
     written = read_count(counts, "cache_creation_input_tokens")
@@ -230,8 +231,8 @@ def from_wire(response: Json) -> Assistant:
     for number, block in enumerate(blocks):
         match block.get("type"):
             case "text" if not (extract_text([block]).strip() or any(signatures[number:])):
-                continue  # the API refuses blank text, even its own, behind the last signature
-            case "tool_use":  # calls of the server's own tools have other types
+                continue  # the API refuses blank text, even its own, after the last signature
+            case "tool_use":  # calls of the server's tools have other types
                 id = get_or_empty(block, "id", str)
                 name = get_or_empty(block, "name", str)
                 call = ToolCall(id, name, parse_arguments(block.get("input")))
@@ -287,7 +288,7 @@ class Fold:
             case "message_delta":
                 delta = drop_empty(**get_or_empty(event, "delta", dict))
                 self._message |= delta
-                # Nothing of the message comes after it, but for the end of the stream.
+                # Only the end of the stream comes after it.
                 self._has_reason |= "stop_reason" in delta
                 self._count(event)
             case "message_stop":
@@ -296,7 +297,7 @@ class Fold:
         return []
 
     def _begin(self, message: Json) -> list[Delta]:
-        """The message as it begins: most often without its blocks."""
+        """The beginning of the message, usually without its blocks."""
         self._message |= message
         deltas = []
         for index, block in enumerate(get_or_empty(message, "content", list)):
@@ -304,10 +305,10 @@ class Fold:
         return deltas
 
     def _count(self, event: Json) -> None:
-        """The counts in an event are totals, not increments."""
+        """An event's counts are totals, not increments."""
         now = get_or_empty(event, "usage", dict)
         counts = merge_counts(self._message.get("usage"), now)
-        if now.get("output_tokens") == 0:  # that of the beginning was of its first piece
+        if now.get("output_tokens") == 0:  # the initial count was for the first piece
             counts["output_tokens"] = 0
         self._message["usage"] = counts
 

@@ -1,11 +1,11 @@
-"""Puts the blocks of a streamed message together (Anthropic's Messages API, and servers like it).
+"""Assembles the blocks of a streamed message (Anthropic's Messages API, and servers like it).
 
-Rule 1: a block goes back with the keys that it began with, and its signature. Other fields of its
-        deltas (a citation, a count of tokens) are left out.
-Rule 2: a block may begin again, even with each of its pieces: with its id, or at its index as long
-        as it isn't whole.
-Rule 3: a delta that doesn't belong into the block at its index, like a text in an open call, goes
-        into another open block, or into a new one.
+Rule 1: a block goes back with the keys it began with, and its signature. Other fields of its deltas
+        (a citation, a token count) are left out.
+Rule 2: a block may begin again, even with each piece: with the same id, or at the same index while
+        it's incomplete.
+Rule 3: if a delta doesn't fit the block at its index, such as text in an open call, it goes into
+        another open block or a new one.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ from ..text import json_text
 from .incoming import get_or_empty, make_deltas, merge_pieces, parse_arguments
 from .pieces import CallReader
 
-FIELDS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}  # of deltas, by block
+FIELDS = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}  # of deltas
 
 
 class BlockAssembler:
-    """The blocks of one message. The methods return what a watcher may see of an event."""
+    """The blocks of one message. The methods return an event's Deltas."""
 
     def __init__(self) -> None:
         self._blocks: list[PartialBlock] = []
-        self._blocks_at: dict[Any, PartialBlock] = {}  # the last one at each index
+        self._blocks_at: dict[Any, PartialBlock] = {}  # the latest at each index
         self._calls: list[PartialBlock] = []
 
     def begin(self, index: Any, start: Json) -> list[Delta]:
@@ -42,7 +42,7 @@ class BlockAssembler:
 
     def add(self, index: Any, delta: Json) -> list[Delta]:
         block = self._find_block(index, delta)
-        if block is None:  # it has no block, and nothing that would need one
+        if block is None:  # no block, and nothing that needs one
             return []
         return block.add(delta)
 
@@ -52,7 +52,7 @@ class BlockAssembler:
             block.is_open = False
 
     def whole(self) -> list[Json]:
-        """The blocks, as if they had come whole."""
+        """The complete blocks."""
         return [block.whole() for block in self._blocks]
 
     def _find_block(self, index: Any, delta: Json) -> "PartialBlock | None":
@@ -70,8 +70,8 @@ class BlockAssembler:
         return None
 
     def _find_place(self, type: str) -> int:
-        """Where to put a block that the server hasn't begun. The API takes no text between a call
-        and its result, so a text goes before the first call.
+        """The place for a block that the server didn't begin. Text goes before the first call,
+        because the API allows no text between a call and its result.
         """
         if type != "tool_use":
             for place, block in enumerate(self._blocks):
@@ -87,7 +87,7 @@ class BlockAssembler:
 
 
 class PartialBlock:
-    """What has come of a block: its start, and its deltas. `number`: of its call in the reply."""
+    """A block so far: its start and its deltas. `number`: its call's number in the reply."""
 
     def __init__(self, start: Json, number: int) -> None:
         self.type = start.get("type")
@@ -98,8 +98,8 @@ class PartialBlock:
         self._reader = CallReader(get_or_empty(start, "name", str), number)
 
     def takes(self, delta: Json) -> bool:
-        """Does the delta belong into a block of this type?"""
-        if "partial_json" in delta:  # also for the tools of the server, whose types differ
+        """Does the delta fit a block of this type?"""
+        if "partial_json" in delta:  # also for the server's tools, whose types differ
             return self.type not in ("text", "thinking")
         for field in ("text", "thinking"):
             if field in delta:
@@ -115,7 +115,7 @@ class PartialBlock:
         return bool(start["id"] == self._start.get("id")) and not self._reader.is_whole
 
     def goes_on_with(self, start: Json) -> bool:
-        """Does `start`, at the index of this block, begin it again?"""
+        """Does `start`, at this block's index, begin it again?"""
         if self.type != start.get("type"):
             return False
         match self.type:
@@ -137,7 +137,7 @@ class PartialBlock:
         return self.show(piece)
 
     def show(self, piece: Json) -> list[Delta]:
-        """What a watcher may see of a piece."""
+        """The Deltas of a piece."""
         match self.type:
             case "text":
                 return make_deltas(Assistant(get_or_empty(piece, "text", str)))
@@ -153,6 +153,6 @@ class PartialBlock:
         if self.type in ("text", "thinking"):
             keys.append(self.type)
         block = {key: found[key] for key in keys if key in found}
-        if found.get("partial_json"):  # it is empty for a call without arguments
+        if found.get("partial_json"):  # empty for a call without arguments
             block["input"] = parse_arguments(found["partial_json"])
         return block

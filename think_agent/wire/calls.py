@@ -1,19 +1,19 @@
-"""Puts the calls of a streamed reply together from their pieces (Chat Completions).
+"""Assembles the calls of a streamed reply from their pieces (Chat Completions).
 
-Rule 1: a piece belongs to the open call of its index. Without an index, it belongs where the last
-        piece did, or where its place among several pieces says. But a piece without a name follows
-        its id, if a call has begun under that id and the one at its index has another. And if
-        nothing has begun at its index, it goes on with the last call, unless that is whole.
-Rule 2: at an index, the next call begins if a piece names another tool. It also begins if the open
-        call's arguments are a whole object and the piece has a name and another id: some servers
+Rule 1: a piece belongs to the open call at its index. Without an index, it belongs to the same call
+        as the last piece, or its place among several pieces decides. But a piece without a name
+        follows its id, if a call began with that id and the one at its index has another. And if
+        there is no call at its index, it continues the last call, unless that's complete.
+Rule 2: at an index, a new call begins if a piece names another tool. It also begins if the open
+        call's arguments are complete and the piece has a name and another id, because some servers
         send every call at index 0.
-Rule 3: a piece with a name after whole arguments, but without another id, begins a repeat: some
-        servers send each call once more at the end. A repeat adds nothing. If an id is missing, the
-        arguments decide: with others, it's a call of its own. Without any it never is, whatever its
-        id: a call that nobody made would run with its defaults. An empty object may come before
-        the arguments, so it isn't repeated.
-Rule 4: nothing else separates two calls. Servers change the id in every piece, write null for it,
-        send the name late, again or in the first piece only, and mix the pieces of several calls.
+Rule 3: a piece with a name after complete arguments, but without another id, begins a repeat,
+        because some servers send each call again at the end. A repeat is dropped. If an id is
+        missing, different arguments mean a separate call. Without arguments it never is one,
+        whatever its id: otherwise a call that the model didn't make would run with defaults. An
+        empty object may come before the real arguments, so it isn't repeated.
+Rule 4: nothing else separates calls. Servers change the id in every piece or send null, send the
+        name late, repeatedly or only once, and interleave the pieces of several calls.
 """
 
 from typing import Any
@@ -27,15 +27,15 @@ from .pieces import CallReader
 
 
 class CallAssembler:
-    """The calls of one reply. `feed` takes a piece and returns what a watcher may see of it."""
+    """The calls of one reply. `feed` takes a piece and returns its Deltas."""
 
     def __init__(self) -> None:
-        self._calls: list[PartialCall] = []  # all that have begun
-        self._numbered: list[PartialCall] = []  # those of the reply, in its order
-        self._open: dict[Any, PartialCall] = {}  # the last one at each index
-        self._begun: dict[Any, PartialCall] = {}  # the last one by index and first id
-        self._begun_as: dict[str, PartialCall] = {}  # the last one by first id
-        self._index: Any = 0  # of the last piece
+        self._calls: list[PartialCall] = []  # all calls so far
+        self._numbered: list[PartialCall] = []  # the reply's calls, in order
+        self._open: dict[Any, PartialCall] = {}  # the latest at each index
+        self._begun: dict[Any, PartialCall] = {}  # the latest by index and first id
+        self._begun_as: dict[str, PartialCall] = {}  # the latest by first id
+        self._index: Any = 0  # the last piece's index
 
     def feed_all(self, pieces: list[Json]) -> list[Delta]:
         """`feed`, for the pieces of one chunk."""
@@ -54,7 +54,7 @@ class CallAssembler:
         self._index = index
         piece = _without_empty_fields(piece)
         says_nothing = piece.keys() <= {"type", "function"} and not piece["function"]
-        if says_nothing:  # so it doesn't begin a call
+        if says_nothing:  # it can't begin a call
             return []
         call = self._find_call(index, piece)
         call.add(piece)
@@ -64,18 +64,18 @@ class CallAssembler:
 
     @property
     def may_be_cut(self) -> bool:
-        """Has a call begun of which no arguments have come?"""
+        """Is there a call without any arguments yet?"""
         return not all(call.has_arguments or call.is_repeat for call in self._calls)
 
     def whole(self) -> list[Json]:
-        """The calls, as if they had come whole."""
+        """The complete calls."""
         for call in self._calls:
             if not call.adds_nothing:
                 self._number(call)
         return [call.whole() for call in self._numbered]
 
     def _find_index(self, piece: Json) -> Any:
-        """The index of a piece that names none (rule 1)."""
+        """The index for a piece without one (rule 1)."""
         id = piece.get("id")
         known = self._begun_as.get(id or "")
         if known:
@@ -88,13 +88,13 @@ class CallAssembler:
         return self._index
 
     def _find_call(self, index: Any, piece: Json) -> "PartialCall":
-        """The call that a piece belongs to: one that has begun, or the next one."""
+        """The call that a piece belongs to: an open one or a new one."""
         id = piece.get("id", "")
         name = piece["function"].get("name", "")
         call = self._open.get(index)
         earlier = self._begun.get((index, id))
         if earlier and name in ("", earlier.name) and not (call and call.is_repeat_of(earlier)):
-            call = earlier  # the pieces of two calls at one index may be mixed
+            call = earlier  # pieces of two calls at one index may be interleaved
         if not name:
             call = self._find_unnamed(id, call)
         if call is None:
@@ -106,12 +106,12 @@ class CallAssembler:
         if name != call.name:  # rule 2
             return self._begin(index, id)
         if call.reader.is_whole and not (call.is_blank and id in ("", call.id)):
-            return self._begin(index, id, call)  # rule 2 or 3; its further pieces tell
+            return self._begin(index, id, call)  # rule 2 or 3; later pieces decide
         return call
 
     def _find_unnamed(self, id: str, at_index: "PartialCall | None") -> "PartialCall | None":
-        """The call to which a piece without a name belongs, if `at_index` is the open one at its
-        index (rule 1).
+        """The call that a piece without a name belongs to. `at_index`: the open call at its index
+        (rule 1).
         """
         named = self._begun_as.get(id)
         if named and (at_index is None or at_index.id != id):
@@ -132,15 +132,15 @@ class CallAssembler:
         return call
 
     def _number(self, call: "PartialCall") -> None:
-        """It's known to be a call of its own, so it gets its place in the reply."""
+        """It's known to be a separate call, so give it a number in the reply."""
         if call.reader.index is None:
             call.reader.index = len(self._numbered)
             self._numbered.append(call)
 
 
 class PartialCall:
-    """A call of which some pieces have come, the first of them at `index`. `before`: a whole call
-    of the same tool there, which this one may repeat.
+    """A call so far; its first piece was at `index`. `before`: a complete call of the same tool
+    there, which this one may repeat.
     """
 
     def __init__(self, index: Any, before: "PartialCall | None") -> None:
@@ -164,12 +164,12 @@ class PartialCall:
 
     @property
     def is_blank(self) -> bool:
-        """Are its arguments an empty object, as far as they have come?"""
+        """Are its arguments so far an empty object?"""
         return "".join(piece["function"].get("arguments", "") for piece in self._pieces) == "{}"
 
     @property
     def is_repeat(self) -> bool | None:
-        """Does it repeat the call before it? None as long as that isn't clear (rule 3)."""
+        """Does it repeat the call before it? None while that isn't clear (rule 3)."""
         before = self.before
         if before is None:
             return False
@@ -188,8 +188,8 @@ class PartialCall:
 
     @property
     def adds_nothing(self) -> bool:
-        """Is it a repeat, now that no more pieces come? If its arguments are still not whole, it's
-        a call: it can't run, and the model gets to read why.
+        """Is it a repeat, now that the stream has ended? If its arguments are incomplete, it's a
+        call: it can't run, and the model reads why.
         """
         if self.before is None or self.is_repeat is not None:
             return self.is_repeat is True
@@ -199,19 +199,19 @@ class PartialCall:
         return {"type": "function", **merge_pieces(self._pieces)}
 
     def _meaning(self) -> Any:
-        """Its arguments, to be compared."""
+        """Its arguments, for comparison."""
         return parse_arguments(self.whole()["function"].get("arguments"))
 
 
 def _without_empty_fields(piece: Json) -> Json:
-    """A piece without its index, nulls and empty texts. Its arguments are a text."""
+    """A piece without its index, nulls and empty texts. Its arguments are text."""
     function = drop_empty(**get_or_empty(piece, "function", dict))
-    get_or_empty(function, "name", str)  # raises ValueError if it is something else
+    get_or_empty(function, "name", str)  # raises ValueError for any other type
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
         function["arguments"] = json_text(arguments)
     plain = drop_empty(**piece)
     plain.pop("index", None)
-    if plain.get("id") == "null":  # the null of another language, as a word
+    if plain.get("id") == "null":  # null from another language, as a word
         del plain["id"]
     return {**plain, "function": function}

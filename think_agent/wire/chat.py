@@ -11,9 +11,9 @@ NEW_CALL: Json = {"type": "function", "function": {}}
 def write_messages(
     request: Request, provider: str, host: str, short_ids: bool = False
 ) -> list[Json]:
-    """The messages of a request. A native message goes back as it came, except the ids and the
-    arguments of its calls. Ollama takes arguments as an object, not as JSON text, and the name of
-    the tool in a result.
+    """The messages of a request. A native message goes back unchanged, except for its calls' ids
+    and arguments. Ollama expects arguments as an object, not as JSON text, and the tool's name in a
+    result.
     """
     is_ollama = provider == "ollama"
     wire: list[Json] = []
@@ -33,7 +33,7 @@ def write_messages(
 
 
 def _reply(reply: Assistant, is_ollama: bool) -> Json:
-    """The provider's own message, or a new one. Fields that a server has added are kept."""
+    """The provider's own message, or a new one. Fields added by a server are kept."""
     content = reply.text or None
     if is_ollama:
         content = reply.text
@@ -68,7 +68,7 @@ def _identify(call: Json) -> Identity:
 
 
 def read_function_calls(message: Json) -> tuple[ToolCall, ...]:
-    """The calls of a message. Both protocols write them in the same form."""
+    """The calls of a message, which are the same in both protocols."""
     calls = []
     for call in get_or_empty(message, "tool_calls", list):
         function = get_or_empty(call, "function", dict)

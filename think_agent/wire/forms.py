@@ -1,15 +1,16 @@
-"""Forms: a reply under a JSON schema, where the server honors no tool choice (Ollama, llama.cpp).
+"""Forms: a JSON schema for the reply, where the server ignores tool choices (Ollama, llama.cpp).
 
-Rule 1: a forced thought is asked for as the arguments of `think`, and the closing reply as a JSON
-        string or in the schema of its answer. The tools stay, so the prompt does not change.
-Rule 2: a thought has the exit signal only if an action ran since the person spoke. A small model
-        says "false" in half of its opening thoughts, and that would end the turn at once.
-Rule 3: a server may ignore a form, so a reply is read by what came (`read_form`). A thought in its
-        form becomes a call of `think`, a string the text in it. Anything else stays as it is.
-Rule 4: a forced thought is bounded, or a small model would fill its reply with it. One that was cut
-        at its bound says so in a notice.
-Rule 5: what a server's parser does to a form is undone. It may take a thought for a call of
-        whatever tool is named in it, write a part of the reply twice, or lose the end of it.
+Rule 1: for a forced thought the schema is the arguments of `think`; for the closing reply it's a
+        JSON string or the answer's schema. The tools stay in the request, so the prompt doesn't
+        change.
+Rule 2: the thought has the exit signal only if an action has run since the person spoke. A small
+        model writes "false" in half of its opening thoughts, which would end the turn at once.
+Rule 3: a server may ignore the schema, so the actual reply decides (`read_form`). A thought in the
+        form becomes a call of `think`, a string becomes text. Anything else stays unchanged.
+Rule 4: a forced thought has a maximum length, or a small model would fill its reply with it. If it
+        was cut there, a notice says so.
+Rule 5: a server's parser may damage the reply, which is undone here: it may turn a thought into a
+        call of a tool that's named in it, write a part twice, or lose the end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ LOST = "its end is missing: the server has lost it"
 
 
 def form_of(request: Request) -> Json | None:
-    """The schema that does what the tool choice of `request` asks. None if none does."""
+    """The schema that enforces the tool choice of `request`. None if no schema can."""
     if request.tool_choice == "none" and request.tools:
         return request.output_schema or TEXT
     if request.tool_choice == Force(THINK_NAME):
@@ -47,7 +48,7 @@ def form_of(request: Request) -> Json | None:
 
 
 def has_acted(messages: Sequence[Spoken]) -> bool:
-    """Did an action run since the person spoke?"""
+    """Has an action run since the person spoke?"""
     for message in reversed(messages):
         match message:
             case User(kind="person"):
@@ -81,14 +82,14 @@ def _shape_thought(parameters: Json, *, with_signal: bool) -> Json:
 
 
 class Found(NamedTuple):
-    """The value in a reply, None if there is none, and its JSON. `is_lost`: the end is missing."""
+    """The value in a reply (None if there is none) and its JSON. `is_lost`: the end is missing."""
 
     value: Any
     text: str = ""
     is_lost: bool = False
 
     def fits(self, form: Json) -> bool:
-        """Has the value the form, as far as its keys say? Some may be missing if the end is."""
+        """Does the value match the form, judging by its keys? Some may be missing with the end."""
         if form == TEXT:
             return isinstance(self.value, str)
         if not isinstance(self.value, dict):
@@ -100,12 +101,12 @@ class Found(NamedTuple):
 
 
 def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
-    """`reply` to a request for a form as what it means (rules 3 to 5)."""
+    """Interpret `reply` to a request with a form (rules 3 to 5)."""
     is_thought = request.tool_choice != "none"
     found = _found(reply)
     if not found.fits(form):
         return replace(reply, enforced="ignored" if reply.is_usable else None)
-    if found.is_lost and reply.is_usable:  # else the server has said why it is cut
+    if found.is_lost and reply.is_usable:  # otherwise the server has said why it's cut off
         reason = "malformed" if is_thought else "incomplete"
         reply = replace(reply, stop_reason=reason, mistake=LOST, cause=LOST)
 
@@ -121,7 +122,7 @@ def read_form(reply: Assistant, request: Request, form: Json) -> Assistant:
     elif isinstance(found.value, str):
         text = found.value
     native = {**reply.native, "content": text}
-    native.pop("tool_calls", None)  # they are made of `tool_calls`
+    native.pop("tool_calls", None)  # rebuilt from `tool_calls`
     return replace(reply, text=text, tool_calls=calls, native=native, enforced="schema")
 
 
@@ -130,9 +131,9 @@ def _found(reply: Assistant) -> Found:
     whole = json_at(text)
     if whole:
         value, end = whole
-        if text[end:].rstrip() in text[:end]:  # nothing, or a part that was written twice
+        if text[end:].rstrip() in text[:end]:  # nothing, or a part written twice
             return Found(value, text[:end])
-    elif len(reply.tool_calls) == 1:  # the parser may have taken the form for a call
+    elif len(reply.tool_calls) == 1:  # the parser may have turned the form into a call
         value = reply.tool_calls[0].arguments
         return Found(value, json_text(value))
     else:
@@ -143,9 +144,7 @@ def _found(reply: Assistant) -> Found:
 
 
 def _cut_lengths(thought: Json, form: Json) -> Iterator[int]:
-    """The lengths at which texts of a thought were cut. The sampler ends a text there, wherever in
-    a sentence it is.
-    """
+    """The lengths at which texts of a thought were cut, possibly in the middle of a sentence."""
     for name, part in form["properties"].items():
         length = part.get("maxLength")
         text = thought.get(name)
@@ -165,8 +164,8 @@ def with_notice(reply: Assistant, notice: str) -> Assistant:
 
 
 class FormReader:
-    """Makes what a watcher may see of a form, while it arrives. A text that does not begin like the
-    form is passed on as it is. A call is not shown before the reply has been read.
+    """Turns a form into Deltas as it arrives. A text that doesn't begin like the form is passed on.
+    A call isn't shown until the reply has been read.
     """
 
     _first = ""  # the first character of the reply
@@ -178,8 +177,8 @@ class FormReader:
         self._string = JsonReader()
 
     def feed(self, delta: Delta) -> list[Delta]:
-        """The Deltas of the next Delta of the reply."""
-        if delta.kind == "call":  # the server may have taken the thought for one
+        """The Deltas to show for the reply's next Delta."""
+        if delta.kind == "call":  # the server may have turned the thought into one
             return []
         if delta.kind != "answer":
             return [delta]

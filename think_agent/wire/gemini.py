@@ -1,12 +1,12 @@
 """Gemini's `generateContent`.
 
-Rule 1: a reply goes back part by part as it came: Gemini 3 checks the thought signatures. A call
-        that Gemini did not make carries a fixed signature that says so.
-Rule 2: all results of a reply are in one content, in the order of its calls. A call may have no id.
-        Then only name and place tell which result belongs to it.
+Rule 1: a reply goes back part by part, unchanged, because Gemini 3 checks the thought signatures. A
+        call from another model gets a fixed signature that says so.
+Rule 2: all results of a reply are in one content, in the order of its calls. A call may have no id;
+        its result is then found by name and position.
 Rule 3: a reply with calls asks for tools, unless it was cut or filtered. Its finish reason is
         "STOP", as of any other reply.
-Rule 4: an answer without candidates, where no prompt was blocked, is an overload.
+Rule 4: an answer without candidates and without a blocked prompt is an overload.
 """
 
 from dataclasses import replace
@@ -21,6 +21,7 @@ from .incoming import (
     Identity,
     add_stop_reason,
     drop_repeats,
+    find_error_object,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -34,8 +35,8 @@ KEYS = (
     "candidates",
     "usageMetadata",
     "promptFeedback",
-)  # a response, or an event of it, has one of them
-STREAMED: Json = {}  # another path says it
+)  # a response or an event has one of these
+STREAMED: Json = {}  # set by the path
 NOT_BY_GEMINI = "skip_thought_signature_validator"  # Google's value for calls of other models
 BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}  # tokens
 NO_CANDIDATES = {"code": 503, "message": "the answer holds no reply"}
@@ -70,8 +71,8 @@ def to_wire(
     strict: bool,
     host: str,
 ) -> Json:
-    """The body of a request. `model` is not in it, but decides how reasoning is asked for.
-    With `strict`, the sampler keeps to the schemas of the tools.
+    """The body of a request. `model` isn't in it, but decides how reasoning is set. With `strict`,
+    the sampler follows the tools' schemas.
     """
     generation = drop_empty(
         maxOutputTokens=settings.output_of(request),
@@ -100,7 +101,7 @@ def to_wire(
 
 
 def _reasoning(settings: Settings, model: str) -> Json:
-    """Gemini 2 takes a budget in tokens, later models take a level."""
+    """Gemini 2 has a token budget, later models have levels."""
     reasoning = settings.reasoning
     if not reasoning:
         return {}
@@ -127,7 +128,7 @@ def _write_tool_config(request: Request, strict: bool) -> Json:
 def _contents(request: Request, host: str) -> list[Json]:
     contents = []
     answers: list[Json] = []  # the results of one reply
-    known: set[str] = set()  # ids in the calls as they are sent; those of Gemini may have none
+    known: set[str] = set()  # ids of the calls as sent; Gemini's calls may have none
     for message in prepare_messages(request.messages, NAME, host=host):
         if isinstance(message, ToolResult):
             if not answers:
@@ -148,7 +149,7 @@ def _contents(request: Request, host: str) -> list[Json]:
 
 
 def _model_content(message: Assistant) -> Json:
-    """The content of a reply that Gemini did not write."""
+    """The content of a reply that Gemini didn't write."""
     parts: list[Json] = []
     if message.text.strip():
         parts.append({"text": message.text})
@@ -161,8 +162,8 @@ def _model_content(message: Assistant) -> Json:
 
 
 def find_error(response: Json) -> Any:
-    """The error that is in a response with the status 200; None if there is none."""
-    error = response.get("error")
+    """The error in a response with status 200; None if there is none."""
+    error = find_error_object(response)
     if error:
         return error
     if get_or_empty(response, "candidates", list) or _find_block(response):
@@ -178,7 +179,7 @@ def read_usage(response: Json) -> Usage:
     prompt += read_count(counts, "toolUsePromptTokenCount")
     output = read_count(counts, "candidatesTokenCount")
     total = read_count(counts, "totalTokenCount")
-    if total != prompt + output:  # else a gateway has counted the thoughts as output
+    if total != prompt + output:  # otherwise a gateway has counted the thoughts as output
         output += thoughts
     return Usage(
         input_tokens=prompt,
@@ -234,7 +235,7 @@ def _identify(part: Json) -> Identity | None:
 
 
 def _read_parts(parts: list[Json]) -> Assistant:
-    """What these parts of a reply say."""
+    """A reply from its parts."""
     text = ""
     thinking = ""
     calls = []
@@ -253,8 +254,8 @@ def _read_parts(parts: list[Json]) -> Assistant:
 
 
 class Fold:
-    """Accumulates the chunks of a stream into one response. Each chunk is a small response; calls
-    come whole. A finish reason may come in the middle: the stream ends when no more chunks come.
+    """Accumulates a stream's chunks into one response. Each chunk is a small response; calls aren't
+    split. A finish reason may come in the middle, so only the end of the stream is the end.
     """
 
     ended = False
@@ -263,7 +264,7 @@ class Fold:
     def __init__(self) -> None:
         self._response: Json = {}
         self._candidate: Json = {}
-        self._parts: list[Json] = [{}]  # the first one is empty, and left out
+        self._parts: list[Json] = [{}]  # a placeholder, left out at the end
 
     def feed(self, event: Json) -> list[Delta]:
         counts = merge_counts(self._response.get("usageMetadata"), event.get("usageMetadata"))
@@ -275,8 +276,8 @@ class Fold:
         deltas = []
         for part in get_or_empty(content, "parts", list):
             part = {key: value for key, value in part.items() if value is not None}
-            # Pieces of plain text are joined. A part with a signature, even an empty one, has to
-            # go back as it came.
+            # Join pieces of plain text. A part with a signature, even an empty one, has to go back
+            # unchanged.
             last = self._parts[-1]
             is_alike = "text" in part and part.keys() == last.keys() <= {"text", "thought"}
             if is_alike and part.get("thought") == last.get("thought"):

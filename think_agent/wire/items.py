@@ -1,11 +1,12 @@
-"""Puts the items of a streamed response together (OpenAI's Responses API).
+"""Assembles the items of a streamed response (OpenAI's Responses API).
 
-Rule 1: an event belongs to the item with its id; a call is known by its `call_id`. Some servers
-        send a new id with every event. Then it belongs to an open item of the same type at the same
-        `output_index`. That alone is no key: it may be missing, or the same for several items.
-Rule 2: an item is what `output_item.done` says. If that has no text, it's what the end of the
-        response says; if that has none, it's what was streamed.
-Rule 3: the reply has every item once: those that were streamed, and those that only the end has.
+Rule 1: an event belongs to the item with its id; a call is identified by its `call_id`. Some
+        servers send a new id with every event. The event then belongs to an open item of the same
+        type at the same `output_index`, which alone isn't a key: it may be missing, or the same for
+        several items.
+Rule 2: `output_item.done` has the final item. If that has no text, the end of the response counts;
+        if that has none either, the streamed pieces do.
+Rule 3: the reply has every item once, including items that only the end of the response has.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from ..text import json_text
 from .incoming import get_or_empty
 from .pieces import CallReader
 
-# A text that is streamed: its kind (a key of KINDS), and the number of its part in the item.
+# A streamed text: its kind (a key of KINDS) and the number of its part in the item.
 Place = tuple[str, int]
 KINDS = {  # the type of the item, and its field that holds the text
     "output_text": ("message", "content"),
@@ -28,35 +29,35 @@ KINDS = {  # the type of the item, and its field that holds the text
 }
 ARGUMENTS = "function_call_arguments"
 SUMMARY = "reasoning_summary_text"
-PART_TYPES = {SUMMARY: "summary_text"}  # the others are those of their events
-NAMES = ("id", "call_id", "name", "role", "phase")  # an item has them from its beginning
+PART_TYPES = {SUMMARY: "summary_text"}  # other types are those of their events
+NAMES = ("id", "call_id", "name", "role", "phase")  # known from the item's beginning
 NO_TEXT = ("", "{}")
 
 
 class ItemAssembler:
-    """The items of one response. The methods for events return what a watcher may see of them."""
+    """The items of one response. The methods for events return their Deltas."""
 
     def __init__(self) -> None:
         self._items: list[PartialItem] = []
         self._calls = 0
-        # The texts of which something was shown, where a blank line is between two of them.
+        # The last text shown, of each kind in which a blank line separates texts.
         self._shown: dict[str, list[Any]] = {"thinking": [], "commentary": []}
 
     def add_piece(self, kind: str, event: Json) -> list[Delta]:
         """A piece of a text."""
         item = self._find_open(kind, event)
-        if item.done:  # it's late, and what is done counts
+        if item.done:  # late; the finished item counts
             return []
         return self._show(item, _place(kind, event), _read_text(kind, event, "delta"))
 
     def end_text(self, kind: str, event: Json) -> list[Delta]:
-        """The whole of a text that has ended. Its pieces may never have come."""
+        """A complete text at its end. Its pieces may never have arrived."""
         field = {ARGUMENTS: "arguments", "refusal": "refusal"}.get(kind, "text")
         item = self._find_open(kind, event)
         return self._show_rest(item, _place(kind, event), _read_text(kind, event, field))
 
     def add_item(self, event: Json, *, is_done: bool) -> list[Delta]:
-        """An item that begins or, if it `is_done`, that has ended."""
+        """An item that begins or, if `is_done`, has ended."""
         given = get_or_empty(event, "item", dict)
         index = event.get("output_index")
         item = self._find_item(given, index, is_done=is_done)
@@ -66,7 +67,7 @@ class ItemAssembler:
         if is_done:
             item.done = given
             return self._show_item(item)
-        item.added = given  # a text in it may be a part of the text only
+        item.added = given  # a text in it may be incomplete
         return self._show_call(item)
 
     def end(self, output: list[Json]) -> list[Delta]:
@@ -84,7 +85,7 @@ class ItemAssembler:
             has_only_begun = item.is_blank and not item.done
             if item in items:
                 place = items.index(item) + 1
-            elif not (output and has_only_begun):  # then it was nothing
+            elif not (output and has_only_begun):  # otherwise it never became anything
                 items.insert(place, item)
                 place += 1
         for number, item in enumerate(items):
@@ -93,13 +94,13 @@ class ItemAssembler:
         return [delta for item in items for delta in self._show_item(item)]
 
     def whole(self) -> list[Json]:
-        """The items, as if they had come whole."""
+        """The complete items."""
         return [item.whole() for item in self._in_order()]
 
     # Finding the item of an event (rule 1).
 
     def _find_open(self, kind: str, event: Json) -> "PartialItem":
-        """The item to which a streamed text of this kind belongs. The text may come before it."""
+        """The item that a streamed text of this kind belongs to. The text may arrive first."""
         type, _ = KINDS[kind]
         id = event.get("item_id", event.get("call_id"))
         index = event.get("output_index")
@@ -120,7 +121,7 @@ class ItemAssembler:
         return item
 
     def _find_item(self, given: Json, index: Any, *, is_done: bool) -> "PartialItem | None":
-        """The item that is `given`, if something of it has come before."""
+        """The known item that matches `given`, if any."""
         for item in reversed(self._items):
             is_told_again = is_done and item.is_at(index)
             if item.is_named_in(given) and (not item.done or is_told_again):
@@ -140,7 +141,7 @@ class ItemAssembler:
         return item
 
     def _in_order(self) -> "list[PartialItem]":
-        """The items by their `output_index`, if each has one of its own; else as they came."""
+        """The items by `output_index` if each has its own, otherwise in order of arrival."""
         items = [item for item in self._items if not self._is_stray(item)]
         indexes = [item.index for item in items]
         if len({*indexes}) == len(items) and all(isinstance(index, int) for index in indexes):
@@ -148,21 +149,21 @@ class ItemAssembler:
         return items
 
     def _is_stray(self, item: "PartialItem") -> bool:
-        """Is it a text whose item never came, and that another item has as well?"""
+        """Is it a text without an item, which another item also has?"""
         if item.is_introduced:
             return False
         introduced = [other for other in self._items if other.is_introduced]
         return item.is_blank or any(item.is_like(other) for other in introduced)
 
-    # Showing what has come.
+    # Showing text.
 
     def _show_call(self, item: "PartialItem") -> list[Delta]:
-        """The Deltas of a call that waited for its name."""
+        """Deltas for a call that was waiting for its name."""
         item.reader.name = item.name
         return item.reader.take_deltas()
 
     def _show_item(self, item: "PartialItem") -> list[Delta]:
-        """What wasn't shown yet of an item that is now there as a whole."""
+        """Deltas for the rest of an item that's now complete."""
         deltas = self._show_call(item)
         if item.is_shown:
             return deltas
@@ -171,7 +172,7 @@ class ItemAssembler:
         return deltas
 
     def _show_rest(self, item: "PartialItem", place: Place, text: str) -> list[Delta]:
-        """What wasn't shown yet of a text that is now there as a whole."""
+        """Deltas for the rest of a text that's now complete."""
         streamed = item.text_at(place)
         if text == streamed or not text.startswith(streamed):
             return []
@@ -190,7 +191,7 @@ class ItemAssembler:
         return [Delta("answer", text)]
 
     def _separate(self, kind: str, place: Any, text: str) -> str:
-        """A text with a blank line before it, if it's the beginning of another one of its kind."""
+        """A text, after a blank line if it begins another text of the same kind."""
         shown = self._shown[kind]
         if place in shown:
             return text
@@ -201,8 +202,8 @@ class ItemAssembler:
 
 
 class PartialItem:
-    """What has come of an item: as it began (`added`), as it was `done`, as it is in the `end` of
-    the response, and the `pieces` of its texts. `keeps_id`: a piece of it has come under its id.
+    """An item so far: at its beginning (`added`), when `done`, in the `end` of the response, and
+    the `pieces` of its texts. `keeps_id`: a piece has arrived with its id.
     """
 
     def __init__(self, type: str, index: Any) -> None:
@@ -218,17 +219,17 @@ class PartialItem:
 
     @property
     def is_introduced(self) -> bool:
-        """Has the item itself come, and not only pieces of its text?"""
+        """Has the item itself arrived, not only pieces of its text?"""
         return bool(self.added or self.done or self.end)
 
     @property
     def is_blank(self) -> bool:
-        """Is there no text in it?"""
+        """Does it have no text?"""
         return _join_texts(self.type, self.whole()) in NO_TEXT
 
     @property
     def is_shown(self) -> bool:
-        """Was all of its text streamed, maybe as another kind of text than it has now?"""
+        """Was all its text streamed, perhaps as a different kind of text?"""
         streamed = _join_texts(self.type, self._join_streamed())
         return streamed == _join_texts(self.type, self.whole())
 
@@ -242,7 +243,7 @@ class PartialItem:
         return str(self._find_field("name") or "")
 
     def is_at(self, index: Any) -> bool:
-        """May it be at this `output_index`?"""
+        """Can it be at this `output_index`?"""
         return self.index in (None, index) or index is None
 
     def is_known_as(self, id: str) -> bool:
@@ -250,7 +251,7 @@ class PartialItem:
         return id in (self.id, self._find_field("call_id"))
 
     def is_named_in(self, given: Json) -> bool:
-        """Does `given` have its `call_id` or, if it has none, its id?"""
+        """Does `given` have its `call_id` or, without one, its id?"""
         if given.get("type") != self.type:
             return False
         call_id = self._find_field("call_id")
@@ -259,33 +260,33 @@ class PartialItem:
         return bool(self.id is not None and given.get("id") == self.id)
 
     def may_be(self, given: Json) -> bool:
-        """May it be the item `given`, whatever their ids are?"""
+        """Can it be the item `given`, whatever their ids are?"""
         if given.get("type") != self.type:
             return False
         if self.name and given.get("name") and self.name != given["name"]:
             return False
         mine = _squeeze(self.type, self.whole())
         others = _squeeze(self.type, given)
-        if self.done and self.type == "function_call":  # another call of the tool may be like it
+        if self.done and self.type == "function_call":  # another call of the tool may look the same
             return mine == others
         is_part = mine.startswith(others) or others.startswith(mine)
         return is_part or mine in NO_TEXT or others in NO_TEXT
 
     def is_like(self, other: "PartialItem") -> bool:
-        """Has it the type and the text of the other one?"""
+        """Does it have the other one's type and text?"""
         mine = _squeeze(self.type, self.whole())
         return self.type == other.type and mine == _squeeze(other.type, other.whole())
 
     def text_at(self, place: Place) -> str:
-        """The text that was streamed there."""
+        """The text that was streamed at this place."""
         return "".join(self.pieces.get(place, ()))
 
     def whole(self) -> Json:
-        """The item as if it had come whole (rule 2)."""
+        """The complete item (rule 2)."""
         last = self.done or self.end or self.added
         whole = dict(last)
         if last is self.added:
-            whole.pop("encrypted_content", None)  # at the beginning, it may be a part of it
+            whole.pop("encrypted_content", None)  # at the beginning, it may be incomplete
         whole.setdefault("type", self.type)
         for name in NAMES:
             value = self._find_field(name)
@@ -297,7 +298,7 @@ class PartialItem:
         return whole
 
     def _join_streamed(self) -> Json:
-        """The item as its pieces say."""
+        """The item, built from its pieces."""
         fields: dict[str, Any] = {}
         for place in sorted(self.pieces):
             kind, _ = place
@@ -334,13 +335,13 @@ def _place(kind: str, event: Json) -> Place:
 
 
 def _select_texts(type: str, item: Json) -> Json:
-    """The fields of an item that hold its text."""
+    """The fields with an item's text."""
     fields = {field for kind, field in KINDS.values() if kind == type}
     return {field: item[field] for field in item if field in fields}
 
 
 def _read_texts(type: str, item: Json) -> Iterator[tuple[Place, str]]:
-    """The texts of an item, each with its place."""
+    """An item's texts, with their places."""
     if type == "function_call":
         arguments = item.get("arguments")
         if isinstance(arguments, dict):
@@ -361,13 +362,13 @@ def _join_texts(type: str, item: Json) -> str:
 
 
 def _squeeze(type: str, item: Json) -> str:
-    """The text of an item without whitespace: a server may write JSON in two ways."""
+    """An item's text without whitespace: a server may format JSON in two ways."""
     return "".join(_join_texts(type, item).split())
 
 
 def _pair(output: list[Json], streamed: list[PartialItem]) -> list[tuple[Json, PartialItem | None]]:
-    """Each item of `output` with the one that was streamed: that of its name, or else the first
-    that it may be. None if it wasn't streamed.
+    """Each item of `output` with its streamed counterpart: the one with the same id, or else the
+    first possible one. None if it wasn't streamed.
     """
     paired: dict[int, PartialItem] = {}
     rest = list(streamed)

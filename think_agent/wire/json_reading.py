@@ -1,8 +1,7 @@
-"""Reads JSON that a model or a server wrote.
+"""Reads JSON from a model or a server.
 
-Rule 1: it reads strictly: no NaN, no Infinity, no text that could not be sent, no nesting without
-        end.
-Rule 2: a reader of text never raises. If there is no JSON, its result is None.
+Rule 1: it's strict: no NaN, no Infinity, no text that can't be sent, no unlimited nesting.
+Rule 2: reading a text never raises. Without JSON, the result is None.
 """
 
 import json
@@ -13,16 +12,16 @@ import pydantic_core
 
 from ..text import json_text, well_formed
 
-_DECODER = json.JSONDecoder(strict=False)  # line breaks inside strings pass: models write them
+_DECODER = json.JSONDecoder(strict=False)  # accept line breaks in strings: models write them
 
 
 def read_back(value: Any, lone: str = "replace") -> Any:
     """`value` as a strict reader reads it from JSON; `lone` as for `well_formed`. Raises ValueError
     or RecursionError for NaN, infinity, and more than 200 levels.
     """
-    try:  # this takes a third of the time of json
+    try:  # three times as fast as json
         text = pydantic_core.to_json(value, inf_nan_mode="constants").decode()
-    except ValueError:  # there is a lone surrogate
+    except ValueError:  # a lone surrogate
         text = well_formed(json_text(value), lone)
     return pydantic_core.from_json(text, allow_inf_nan=False)  # rule 1
 
@@ -31,7 +30,7 @@ def json_at(text: str, at: int = 0) -> tuple[Any, int] | None:
     """The JSON value that begins at `at`, and where it ends; None if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
-        # An escape may be half a character, and 1e999 an infinity.
+        # An escape can be half a character, and 1e999 is infinity.
         return read_back(value), end
     except (ValueError, RecursionError):  # rule 2
         return None
@@ -72,7 +71,7 @@ def repeated_object(text: str) -> dict[str, Any] | None:
 
 
 def json_value(text: str) -> Any:
-    """The JSON value of the whole `text`; None if it is not JSON."""
+    """The JSON value of the whole `text`; None if it isn't JSON."""
     text = text.strip()
     match json_at(text):
         case (value, end) if end == len(text):

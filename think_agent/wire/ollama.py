@@ -1,18 +1,17 @@
 """Ollama's native API, `/api/chat`.
 
-Rule 1: no tool choice is sent: Ollama does not have it. A form does instead (`forms.py`), with the
-        tools beside it.
-Rule 2: where the model is free to call a tool, no schema is sent: under one it cannot call any.
-Rule 3: nothing is cut silently. `truncate` is false, so a prompt that does not fit is an error.
-        `shift` is false, so a reply stops at the end of the window: by default the server drops the
-        head of the prompt in the middle of a reply. Both are sent in every request: `shift` is set
-        when a model is loaded, and another value loads it again. (Servers from before 2025-10
-        ignore them.)
-Rule 4: content is a text, never null. All else is sent as it was, except what a chat template
-        cannot read. `text_hides_calls`: it shows the calls of a message only if that has no text,
-        so the text is left out. `short_ids`: it wants ids of nine letters and digits, so they are
-        numbered. `one_call`: it takes one call in a message, so a reply with more is sent as
-        several messages, each followed by its result.
+Rule 1: no tool choice is sent, because Ollama has none. A form replaces it (`forms.py`), next to
+        the tools.
+Rule 2: if the model may call a tool, no schema is sent: under a schema it can't call any.
+Rule 3: nothing is cut silently. `truncate` is false, so a prompt that's too long is an error.
+        `shift` is false, so a reply stops at the end of the window; by default the server drops the
+        beginning of the prompt in the middle of a reply. Both are in every request, because another
+        value of `shift` loads the model again. (Servers from before 2025-10 ignore them.)
+Rule 4: content is text, never null. Everything else is sent unchanged, except for limits of a chat
+        template. `text_hides_calls`: it shows a message's calls only if there is no text, so the
+        text is left out. `short_ids`: it needs ids of nine letters and digits. `one_call`: it
+        allows one call per message, so a reply with more becomes several messages, each followed by
+        its result.
 """
 
 from typing import Any
@@ -24,6 +23,7 @@ from .chat import drop_repeated_calls, read_function_calls, write_messages
 from .counts import read_count, read_first_count
 from .incoming import (
     add_stop_reason,
+    find_error_object,
     get_or_empty,
     make_deltas,
     merge_pieces,
@@ -58,10 +58,12 @@ def to_wire(
     short_ids: bool = False,
     one_call: bool = False,
 ) -> Json:
-    """The body of a request. `think`: a level of Ollama's own, instead of `settings.reasoning`."""
+    """The body of a request. `think`: one of Ollama's own levels instead of
+    `settings.reasoning`.
+    """
     messages = write_messages(request, NAME, host, short_ids)
     if text_hides_calls:
-        for message in messages:  # those with calls are new dicts
+        for message in messages:  # messages with calls are new dicts
             if "tool_calls" in message:
                 message["content"] = ""
     if one_call:
@@ -80,7 +82,7 @@ def to_wire(
             temperature=settings.temperature,
             seed=settings.seed,
         ),
-        stream=False,  # the server's default is true
+        stream=False,  # the default is true
         truncate=False,
         shift=False,
         keep_alive=keep_alive,
@@ -101,15 +103,15 @@ def _one_call_each(messages: list[Json]) -> list[Json]:
         calls = message.get("tool_calls", ())
         if not calls:
             split.append(message)
-        for call in calls:  # their results come next, in the same order
+        for call in calls:  # their results follow in the same order
             split += [{**message, "tool_calls": [call]}, next(rest)]
-            message = {"role": "assistant", "content": ""}  # the text has been sent
+            message = {"role": "assistant", "content": ""}  # the text was in the first one
     return split
 
 
 def find_error(response: Json) -> Any:
-    """The error that is in a response with the status 200; None if there is none."""
-    return response.get("error")
+    """The error in a response with status 200; None if there is none."""
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:
@@ -143,8 +145,8 @@ def from_wire(response: Json) -> Assistant:
 
 
 class Fold:
-    """Accumulates the chunks of a stream into one response. Text and thinking come in pieces, calls
-    come whole.
+    """Accumulates a stream's chunks into one response. Text and thinking come in pieces; calls
+    aren't split.
     """
 
     ended = False

@@ -1,12 +1,12 @@
-"""OpenAI's Chat Completions, which vLLM, llama.cpp, LM Studio, OpenRouter and DeepSeek speak too.
+"""OpenAI's Chat Completions, also used by vLLM, llama.cpp, LM Studio, OpenRouter and DeepSeek.
 
-Rule 1: a reply asks for tools if it has calls. Its `finish_reason` does not tell: it is "stop"
-        after a forced call.
-Rule 2: a reply goes back as it came, with its reasoning. Only what servers refuse to read again is
-        repaired: missing call ids, arguments that are not JSON, nulls and empty lists, an answer
-        that the server has parsed.
-Rule 3: one reply is one choice, the first, however many a server sends. But if it announces calls
-        and has none, they are those of the next choice that has some (Copilot, with Claude).
+Rule 1: a reply calls tools if it has calls. Its `finish_reason` isn't enough: it's "stop" after a
+        forced call.
+Rule 2: a reply goes back unchanged, with its reasoning. Only what servers refuse is repaired:
+        missing call ids, arguments that aren't JSON, nulls and empty lists, an answer that the
+        server has parsed.
+Rule 3: a reply is the first choice, however many a server sends. But if it announces calls and has
+        none, they are those of the next choice that has some (Copilot, with Claude).
 """
 
 from collections import defaultdict
@@ -24,6 +24,7 @@ from .incoming import (
     TOOL_STOP_REASONS,
     add_stop_reason,
     extract_text,
+    find_error_object,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -47,8 +48,8 @@ STOPPED = {
     "abort": "incomplete",  # vLLM, SGLang
     "insufficient_system_resource": "incomplete",  # DeepSeek
 }
-# MiniMax sends its errors inside an HTTP 200, each with a number. These are not the server's fault;
-# here they have the names that OpenAI gives to the same (its page of error codes, read 2026-11-29).
+# MiniMax sends errors inside an HTTP 200, with a number. These aren't the server's fault; here they
+# get OpenAI's names (from its page of error codes, read 2026-11-29).
 MINIMAX_CODES = {
     1002: "rate_limit_exceeded",
     1004: "invalid_api_key",
@@ -75,9 +76,9 @@ def to_wire(
     short_ids: bool = False,
     host: str,
 ) -> Json:
-    """The body of a request. `max_name`: the server's name for the bound on the output. OpenAI's is
-    `max_completion_tokens`. `short_ids`: ids of calls have nine letters and digits, as Mistral
-    wants them.
+    """The body of a request. `max_name`: the server's name for the output limit; OpenAI's is
+    `max_completion_tokens`. `short_ids`: call ids have nine letters and digits, as Mistral
+    requires.
     """
     effort: str | None = settings.reasoning
     if effort == "off":
@@ -91,7 +92,7 @@ def to_wire(
     choice: Any = select_choice(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "function": {"name": choice.name}}
-        if form:  # it forces the call instead (`forms.py`)
+        if form:  # this forces the call instead (`forms.py`)
             choice = None
     return drop_empty(
         model=model,
@@ -110,12 +111,12 @@ def to_wire(
 
 
 def find_error(response: Json) -> Any:
-    """The error that is in a response with the status 200; None if there is none."""
-    error = response.get("error")
+    """The error in a response with status 200; None if there is none."""
+    error = find_error_object(response)
     if error:
         return error
     choice = first_choice(get_or_empty(response, "choices", list))
-    if choice.get("error"):  # OpenRouter reports errors of the model's host here
+    if choice.get("error"):  # OpenRouter's place for errors of the model's host
         return choice["error"]
     status = get_or_empty(response, "base_resp", dict)
     code = status.get("status_code")
@@ -143,7 +144,7 @@ def from_wire(response: Json) -> Assistant:
     require_key(response, "choices")
     choice = first_choice(get_or_empty(response, "choices", list))  # rule 3
     reason = choice.get("finish_reason")
-    # Azure leaves out a message that it has filtered.
+    # Azure omits a message that it has filtered.
     message = drop_repeated_calls(_drop_empty(get_or_empty(choice, "message", dict)))
     if reason in TOOL_STOP_REASONS and "tool_calls" not in message:
         message |= _find_calls_elsewhere(response)  # rule 3
@@ -163,9 +164,9 @@ def from_wire(response: Json) -> Assistant:
 
 
 def _drop_empty(message: Json) -> Json:
-    """A message, or a piece of one, without empty fields."""
+    """A message, or a piece of it, without empty fields."""
     plain = drop_empty(**message)  # rule 2
-    if isinstance(plain.get("content"), dict):  # Cloudflare parses an answer in JSON
+    if isinstance(plain.get("content"), dict):  # Cloudflare parses a JSON answer
         plain["content"] = json_text(plain["content"])
     return plain
 
@@ -181,8 +182,8 @@ def _find_calls_elsewhere(response: Json) -> Json:
 
 
 def _split_texts(message: Json) -> tuple[str, str]:
-    """The text and the reasoning. Mistral sends both in one list. Some servers send the reasoning
-    twice, under two names.
+    """The text and the reasoning. Mistral sends both in one list; some servers send the reasoning
+    under two names.
     """
     content = message.get("content", message.get("refusal"))
     thinking = message.get("reasoning_content", message.get("reasoning"))
@@ -196,7 +197,7 @@ class Fold:
 
     ended = False
     _chunks = 0
-    _counts = 0  # the chunks with a count of tokens
+    _counts = 0  # the number of chunks with token counts
     _ends_with_usage = False
     _has_content = False
 
@@ -213,9 +214,9 @@ class Fold:
         choices = get_or_empty(chunk, "choices", list)
         choice = first_choice(choices)
         self._choice |= drop_empty(**choice)
-        # Only the end of a reply counts its tokens, so a stream that ends with its usage is whole,
-        # even without a finish_reason. But some servers count in every chunk (xAI, vLLM): there,
-        # a count says nothing about the end, unless it comes apart from the choices.
+        # Token counts normally come at the end, so a stream with usage is complete even without a
+        # finish_reason. But some servers count in every chunk (xAI, vLLM). Their count shows the
+        # end only if it comes without choices.
         usage = _find_usage(chunk, choice)
         self._usage = merge_counts(self._usage, usage)
         has_usage = bool(usage)
@@ -247,7 +248,7 @@ class Fold:
         message = merge_pieces(self._pieces)
         message["tool_calls"] = self._calls.whole()
 
-        # One entry for each type and index: servers refuse the signature of reasoning in fragments.
+        # One entry per type and index, because servers refuse a fragmented reasoning signature.
         entries: defaultdict[Any, list[Json]] = defaultdict(list)
         for piece in get_or_empty(message, "reasoning_details", list):
             entries[piece.get("type"), piece.get("index")].append(piece)

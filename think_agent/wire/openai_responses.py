@@ -1,10 +1,10 @@
-"""OpenAI's Responses API, which the official host speaks. A reply is a list of items.
+"""OpenAI's Responses API, for the official host. A reply is a list of items.
 
-Rule 1: the host stores nothing (`store` is false). So reasoning comes encrypted, and its items go
-        back verbatim and in their place, before the item they led to.
-Rule 2: what was streamed and what the end of a response says are one reply (`items.py`).
-Rule 3: what OpenAI marks as not yet the answer is kept apart: a message of the `phase` "commentary"
-        is commentary, and a response with `end_turn: false` is `not_done`.
+Rule 1: the host stores nothing (`store` is false). So reasoning is encrypted, and its items go back
+        unchanged, right before the item they led to.
+Rule 2: the streamed pieces and the end of the response form one reply (`items.py`).
+Rule 3: what OpenAI marks as not the answer is kept separate: a message with the `phase`
+        "commentary" is commentary, and a response with `end_turn: false` is `not_done`.
 """
 
 import re
@@ -21,6 +21,7 @@ from .incoming import (
     add_stop_reason,
     drop_repeats,
     extract_text,
+    find_error_object,
     find_meaning,
     get_or_empty,
     parse_arguments,
@@ -50,7 +51,7 @@ STOPPED = {
     "incomplete": "incomplete",
     "failed": "incomplete",
 }
-LEAST_OUTPUT = 16  # tokens; the API refuses less
+LEAST_OUTPUT = 16  # tokens; the API's minimum
 # They answer 400 "Encrypted content is not supported with this model" to the `include` below.
 NO_REASONING = re.compile(r"(ft:)?(chatgpt|gpt-3|gpt-4)")
 
@@ -60,7 +61,7 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
     choice: Any = select_choice(request)
     if isinstance(choice, Force):
         choice = {"type": "function", "name": choice.name}
-    # Without `strict` the API takes it as true, and refuses every optional parameter.
+    # A missing `strict` means true to the API, which then refuses optional parameters.
     tools = [
         {"type": "function", "strict": False, **describe_function(tool, strict)}
         for tool in request.tools
@@ -76,11 +77,11 @@ def to_wire(request: Request, model: str, settings: Settings, *, strict: bool, h
         tool_choice=choice,
         prompt_cache_key=make_digest(
             request.system, tools
-        ),  # requests that begin alike share a cache
+        ),  # requests with the same beginning share a cache
     )
     if settings.reasoning == "off":
         body["reasoning"] = {"effort": "none"}
-    elif settings.reasoning:  # none of it is shown without `summary`
+    elif settings.reasoning:  # it isn't shown without `summary`
         body["reasoning"] = {"effort": settings.reasoning, "summary": "auto"}
     if not NO_REASONING.match(model):
         body["include"] = ["reasoning.encrypted_content"]
@@ -130,13 +131,13 @@ def _write_items(reply: Assistant) -> list[Json]:
             item = {**item, "call_id": call.id, "arguments": arguments}
         items.append(item)
     while items and items[-1].get("type") == "reasoning":
-        items.pop()  # it is refused without the item it led to
+        items.pop()  # refused without the item it led to
     return items
 
 
 def find_error(response: Json) -> Any:
-    """The error that is in a response with the status 200; None if there is none."""
-    return response.get("error")
+    """The error in a response with status 200; None if there is none."""
+    return find_error_object(response)
 
 
 def read_usage(response: Json) -> Usage:
@@ -203,7 +204,7 @@ class Fold:
     ended = False
 
     def __init__(self) -> None:
-        self._response: Json = {"status": STREAM_BROKE_OFF}  # until its end has come
+        self._response: Json = {"status": STREAM_BROKE_OFF}  # until the end arrives
         self._items = ItemAssembler()
 
     def feed(self, event: Json) -> list[Delta]:

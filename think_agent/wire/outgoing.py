@@ -1,11 +1,10 @@
-"""Outgoing requests: what a provider may see of the messages, the tools and the tool choice.
+"""Outgoing requests: prepare messages, tools and the tool choice for a provider.
 
-Rule 1: what a provider wrote (`native`) goes back unchanged to the host that wrote it, and to no
-        other: signatures are not valid elsewhere. Where they cover the instructions and the tools,
-        these must be the same, too. For all others it is built from its fields.
-Rule 2: how a message is sent depends on the messages before it, and never on later ones (except the
-        results of its own calls). So each request begins with the bytes of the one before, and a
-        provider's cache recognizes them.
+Rule 1: a provider's own message (`native`) goes back unchanged, but only to the host that wrote it,
+        because signatures aren't valid elsewhere. If they cover the instructions and tools, these
+        must be the same. For all others it's built from the message's fields.
+Rule 2: how a message is sent depends only on earlier messages and the results of its own calls. So
+        each request begins with the same bytes as the one before, which prompt caches need.
 """
 
 import json
@@ -33,12 +32,12 @@ from ..messages import (
 from ..model import Request
 from ..tools import Tool
 
-GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # ids of calls that every provider takes
-# Without it, a model that is shown think alone takes its other tools for gone.
+GOOD_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # call ids that every provider accepts
+# Without it, a model that sees only `think` concludes that its other tools are gone.
 ONE_TOOL = (
     "For this reply you are shown one tool. Your other tools are there again in the next one."
 )
-KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` understands
+KNOWN_TO_ALL = {  # JSON schema keywords that every server with `strict` understands
     "type",
     "description",
     "enum",
@@ -50,10 +49,10 @@ KNOWN_TO_ALL = {  # keywords of JSON schema that every server with `strict` unde
     "additionalProperties",
 }
 encode_body = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""A body as text. Raises TypeError or ValueError for what JSON does not have: it is the mistake of
-whoever wrote a tool.
+"""A body as text. Raises TypeError or ValueError for what JSON doesn't have: that's a mistake in a
+tool.
 """
-# Those calls of a reply that have a result, each with it.
+# A reply's calls that have a result, with that result.
 Answered = list[tuple[ToolCall, ToolResult]]
 
 
@@ -66,24 +65,24 @@ def prepare_messages(
     short_ids: bool = False,
     signed_under: str | None = None,
 ) -> Iterator[Spoken]:
-    """`messages` as `provider` may see them. Every translator starts from this.
+    """`messages` prepared for `provider`. Every translator starts from this.
 
     - `native` of another provider, dialect or host (None: of any) is dropped, and so is one that is
       not of the type `native`: OpenAI's two APIs have the same provider name. So is one that was
       signed under something else (None: under anything).
-    - A call without a result is dropped, and `native` with it: every provider refuses it. Such
-      calls come from a reply that was cut, or from a final reply.
-    - The results of a reply come right after it.
-    - Ids of calls that the provider did not write itself are made valid and unique.
-      With `short_ids` all ids are replaced by nine letters and digits.
-    - A message that only the kit reads is left out, and so is an empty reply.
+    - A call without a result is dropped, and `native` with it, because every provider refuses it.
+      Such calls are in truncated and closing replies.
+    - A reply's results come right after it.
+    - Call ids from elsewhere are made valid and unique. With `short_ids` all ids are replaced by
+      nine letters and digits.
+    - Messages that only the kit reads are left out, and so are empty replies.
     """
     ids = CallIds(short=short_ids)
     for reply, answered in pair_results(messages):
         if isinstance(reply, User):
             yield reply
             continue
-        if not answered and not reply.words:  # an empty reply: most providers refuse one
+        if not answered and not reply.words:  # most providers refuse an empty reply
             continue
 
         is_own = (reply.provider, reply.dialect) == (provider, dialect)
@@ -93,7 +92,8 @@ def prepare_messages(
         is_valid = signed_under is None or reply.signed_under in ("", signed_under)
         goes_back = is_own and is_whole and is_valid and isinstance(reply.native, native)
         if not goes_back:  # rule 1
-            # Only OpenAI knows a commentary. To all others it's text, unless there is a better one.
+            # Only OpenAI has commentary. For all others it's the text, unless there is another
+            # text.
             reply = replace(reply, text=reply.words, commentary="", native=None)
         calls = []
         results = []
@@ -106,7 +106,7 @@ def prepare_messages(
 
 
 class CallIds:
-    """Gives the calls of a request ids that its server takes, and each id to one call only.
+    """Gives a request's calls valid and unique ids.
 
     `short`: all of them have nine letters and digits.
     """
@@ -116,7 +116,7 @@ class CallIds:
         self._taken: set[str] = set()
 
     def take(self, id: str, *, is_own: bool) -> str:
-        """The id for a call that had this one. If it `is_own`, the server has written it itself."""
+        """The id to send for this id. `is_own`: the server itself wrote it."""
         is_good = is_own or (id not in self._taken and GOOD_ID.fullmatch(id))
         if self._short or not is_good:
             id = self._make()
@@ -124,8 +124,8 @@ class CallIds:
         return id
 
     def _make(self) -> str:
-        # By the number of ids before it (rule 2): a random one would differ in the next request,
-        # and the provider's cache would not recognize the messages from there on.
+        # Numbered by the ids before it (rule 2). A random id would differ in the next request and
+        # miss the prompt cache.
         number = len(self._taken)
         while f"call{number:05}" in self._taken:
             number += 1
@@ -133,11 +133,11 @@ class CallIds:
 
 
 def pair_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, Answered]]:
-    """What is said by users and by models. Each result is with its reply."""
+    """The users' messages and the models' replies, each with its results."""
     said: list[tuple[User | Assistant, Answered]] = []
     answered: Answered = []
     open_calls: deque[ToolCall] = deque()
-    # Each request goes through all messages. A `match` takes three times as long as `isinstance`.
+    # Each request goes through all messages, and `match` is three times as slow as `isinstance`.
     for message in messages:
         if isinstance(message, ToolResult):
             call = take_answered(open_calls, message)
@@ -152,40 +152,40 @@ def pair_results(messages: Iterable[Message]) -> list[tuple[User | Assistant, An
 
 
 def relax(request: Request, refused: Mapping[str, str]) -> Request:
-    """The request with the strongest tool choice that its server takes. `refused`: the kinds that
-    it doesn't take (`"named"`, `"required"`, `"none"`), each with the text of the refusal.
+    """The request with the strongest tool choice that its server supports. `refused`: the kinds it
+    doesn't support (`"named"`, `"required"`, `"none"`), each with the refusal's text.
     """
     choice = request.tool_choice
     if isinstance(choice, Force):
         if "named" not in refused:
             return request
         if "required" not in refused:
-            # "required" means any tool, so it's shown the one that is meant.
+            # "required" means any tool, so offer only the one that's meant.
             tools = [tool for tool in request.tools if tool.name == choice.name]
             system = f"{request.system}\n\n{ONE_TOOL}".lstrip()
             return replace(request, tools=tools, tool_choice="required", system=system)
     elif choice not in refused:
         return request
-    if choice == "none":  # a tool that isn't there can't be called, either
+    if choice == "none":  # without tools, none can be called
         request = replace(request, tools=())
     return replace(request, tool_choice="auto")
 
 
 def select_choice(request: Request) -> ToolChoice | None:
-    """The tool choice that has to be sent. None for the default, and without tools."""
+    """The tool choice to send. None for the default, and without tools."""
     if request.tools and request.tool_choice != "auto":  # some servers refuse even "auto"
         return request.tool_choice
     return None
 
 
 def make_digest(*values: Any) -> str:
-    """A short digest of JSON values: the same for the same values, in every process."""
+    """A short digest of JSON values, the same in every process."""
     return sha256(pydantic_core.to_json(values)).hexdigest()[:16]
 
 
 def is_closed(schema: Json) -> bool:
-    """Can a server that constrains the sampler (`strict`) take this schema? Every object must list
-    all its properties as required, and have no keyword that only some servers know.
+    """Can a server constrain its sampler (`strict`) to this schema? Every object must list all its
+    properties as required, without keywords that only some servers know.
     """
     if not schema.keys() <= KNOWN_TO_ALL:
         return False
@@ -203,7 +203,7 @@ def is_closed(schema: Json) -> bool:
 
 def describe_function(tool: Tool, strict: bool) -> Json:
     """The declaration of a tool for both of OpenAI's APIs."""
-    # The APIs require `properties`, which a tool without parameters may leave out.
+    # The APIs require `properties`, which a tool without parameters may omit.
     function: Json = {
         "name": tool.name,
         "description": tool.description,
@@ -215,7 +215,7 @@ def describe_function(tool: Tool, strict: bool) -> Json:
 
 
 def wrap_arguments(call: ToolCall) -> Json:
-    """The arguments of `call`. Providers take only an object. What the model wrote instead of one
+    """The arguments of `call`. Providers accept only an object. Anything else that the model wrote
     is wrapped, so that the model can see it.
     """
     if isinstance(call.arguments, dict):
@@ -224,8 +224,8 @@ def wrap_arguments(call: ToolCall) -> Json:
 
 
 def write_arguments(call: ToolCall, written: Any) -> str:
-    """The arguments of `call` as JSON text: the text that the model has `written`, if a strict
-    reader reads the same. (Ours accepts line breaks in strings, and reads "null" as an object.)
+    """The arguments of `call` as JSON text: the model's own text, if a strict reader gets the same
+    value. (The kit's reader accepts line breaks in strings, and "null" as an object.)
     """
     if isinstance(written, str):
         try:

@@ -1,9 +1,9 @@
 """Reads text that arrives in pieces: JSON here; tags, labels and calls in `dialects/`.
 
-Rule 1: a text reads the same wherever it is cut. Every reader is a `Splitter` with its own marks.
-        It passes on at once what is certain, and holds back an end that may still become a mark.
-Rule 2: it never looks again at what it has passed on, so the last piece of a long text costs no
-        more than the first.
+Rule 1: the result doesn't depend on where the text is split. Every reader is a `Splitter` with its
+        own marks. It passes on what's certain, and holds back an end that may still become a mark.
+Rule 2: it never looks again at text it has passed on, so later pieces of a long text cost no more
+        than the first.
 """
 
 import json
@@ -15,14 +15,14 @@ from ..messages import CARRIED, THINK_NAME
 from ..streaming import Delta
 from ..text import well_formed
 
-Marks = tuple[re.Pattern[str], re.Pattern[str]]  # for whole ones; for those begun or whole
-Part = tuple[str, str]  # the kind of a mark, or "" for other text; and the text
+Marks = tuple[re.Pattern[str], re.Pattern[str]]  # for complete marks; for partial or complete ones
+Part = tuple[str, str]  # the kind of mark ("" for other text), and the text
 
 
 def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
-    """Marks by kind; earlier ones are preferred. Each is a list of regular expressions, one for
-    each of its parts, so that a reader can tell that it has begun. It ends after the last part. (If
-    that may still grow, an empty part follows it.)
+    """Compile marks, by kind; earlier kinds win. A mark is given in parts, as a list of regular
+    expressions, so that a half-arrived mark is recognized. It ends after the last part. (If the
+    last part can still grow, add an empty part.)
     """
 
     whole = []
@@ -38,7 +38,7 @@ def marks(flags: int = 0, /, **kinds: Sequence[Sequence[str]]) -> Marks:
 
 
 def _match_begun(parts: Sequence[str]) -> str:
-    """A pattern for the first parts, as many as there are, but without the last one."""
+    """A pattern for any number of the first parts, except all of them."""
     pattern = ""
     for part in reversed(parts[:-1]):
         pattern = f"(?:{part}{pattern})?"
@@ -48,14 +48,14 @@ def _match_begun(parts: Sequence[str]) -> str:
 class Splitter:
     """Splits a text at marks as it arrives."""
 
-    _text = ""  # held back, after the character before it: a mark may begin a line
-    _at = 0  # where it begins
+    _text = ""  # held back, with the character before it, since a mark may need the start of a line
+    _at = 0  # where the held text begins
 
     def __init__(self, known: Marks) -> None:
         _, self._begun_or_whole = known
 
     def feed(self, text: str) -> list[Part]:
-        """The parts that the next piece makes certain."""
+        """The parts that are certain after the next piece."""
         text = self._text + text
         at = self._at
         end = len(text)
@@ -72,13 +72,13 @@ class Splitter:
         return [part for part in parts if any(part)]
 
     def close(self) -> str:
-        """What was held back. No more comes, so it is text: also a mark that could have grown."""
+        """The text that was held back. The end has come, so even a partial mark is text."""
         return self._text[self._at :]
 
 
 HEX = "[0-9a-fA-F]"
 ANY = (r"\\", "u", HEX, HEX, HEX, HEX)
-HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # half a character; the other half follows
+HIGH = (r"\\", "u", "[dD]", "[89abAB]", HEX, HEX)  # a surrogate pair
 JSON = marks(
     escape=[[*HIGH, *ANY], ANY, [r"\\", "[^u]"]],
     sign=[['["{}\\[\\]:,]']],
@@ -88,14 +88,14 @@ JSON = marks(
 def _decode(kind: str, raw: str) -> str:
     """A part of a string as text."""
     if kind == "escape":
-        with suppress(ValueError):  # it may not be a valid one
+        with suppress(ValueError):  # it may be invalid
             return well_formed(json.loads(f'"{raw}"'))
     return raw
 
 
 class JsonReader:
-    """Reads the strings of an object piece by piece, but not those of objects inside it. A string
-    that is no part of an object has the key "". What comes after an object is not read.
+    """Reads an object's strings piece by piece, but not those of nested objects. A string outside
+    an object has the key "". Text after the object is ignored.
     """
 
     _depth = 0
@@ -108,7 +108,7 @@ class JsonReader:
         self._splitter = Splitter(JSON)
 
     def feed(self, piece: str) -> Iterator[tuple[str, str]]:
-        """What the next piece adds to a string: its key, and the text."""
+        """The text that the next piece adds, with its string's key."""
         for kind, raw in self._splitter.feed(piece):
             if self.is_over:
                 return
@@ -135,20 +135,20 @@ class JsonReader:
 
 
 class CallReader:
-    """Reads the argument JSON of one call, piece by piece. `index`: the number of the call in the
-    reply. The Deltas wait until the name and the number are known.
+    """Reads the argument JSON of one call, piece by piece. `index`: the call's number in the reply.
+    Deltas wait until the name and the number are known.
     """
 
     def __init__(self, name: str, index: int | None = 0) -> None:
         self.name = name
         self.index = index
         self._json = JsonReader()
-        # The pieces that nobody was shown yet, each with what it adds to a thought.
+        # The pieces not shown yet, each with the text it adds to a thought.
         self._waiting: list[tuple[str, list[str]]] = []
 
     @property
     def is_whole(self) -> bool:
-        """Have the arguments ended? What comes now belongs to something else."""
+        """Are the arguments complete? Any further piece belongs to something else."""
         return self._json.is_over
 
     def feed(self, piece: str) -> list[Delta]:
@@ -161,7 +161,7 @@ class CallReader:
         self._waiting.append((piece, thoughts))
 
     def take_deltas(self) -> list[Delta]:
-        """What can be shown by now. For a think call: what the pieces add to the thought."""
+        """The Deltas that can be shown now. For a think call: new text of the thought."""
         if not self.name or self.index is None:
             return []
         deltas = []

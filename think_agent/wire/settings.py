@@ -13,10 +13,10 @@ Reasoning = Literal["off", "low", "medium", "high"]
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
 class Settings:
-    """Settings of a model; None leaves one to the provider. Their types and bounds are checked.
+    """Settings of a model; None leaves a setting to the provider. Types and ranges are validated.
 
-    `max_output_tokens` bounds one reply, native reasoning included. `per_minute`: requests.
-    `timeout`: the most seconds of silence.
+    `max_output_tokens` limits one reply, including native reasoning. `per_minute`: requests.
+    `timeout`: the longest silence in seconds.
     """
 
     reasoning: Reasoning | None = None
@@ -27,14 +27,14 @@ class Settings:
     timeout: PositiveFloat = 120.0
 
     def refuse(self, who: str, *names: str) -> None:
-        """Raises ValueError for the first of `names` that is set: `who` does not take it."""
+        """Raises ValueError for the first of `names` that's set, since `who` doesn't support it."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ValueError(f"{who} takes no {name}; leave it out")
 
     def output_of(self, request: Request) -> int:
-        """The most tokens of the reply. There always is a bound: a model that repeats itself would
-        never stop. That of the request can only lower the other.
+        """The token limit for the reply. There is always one, because a model that repeats itself
+        would never stop. A request can only lower the model's limit.
         """
         if request.max_output_tokens is None:
             return self.most_output
@@ -42,5 +42,5 @@ class Settings:
 
     @property
     def most_output(self) -> int:
-        """The most tokens of any reply."""
+        """The model's token limit for a reply."""
         return self.max_output_tokens or MAX_OUTPUT
