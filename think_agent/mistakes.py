@@ -16,7 +16,12 @@ def note_mistake(what: str, error: BaseException) -> str:
     import logging  # late, like the imports below: slow, and mistakes are rare
 
     logging.getLogger("think_agent").error("%s raised", what, exc_info=error)
-    return f"{what} raised {show_error(error)}{place_of(error)}"
+    return f"{what} raised {place_error(error)}"
+
+
+def place_error(error: BaseException) -> str:
+    """An error on one line, with its place: `KeyError: 'cents' (shop.py, line 31)`."""
+    return f"{show_error(error)}{place_of(error)}"
 
 
 def place_of(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from think_agent.cli.options import (
     new_file,
     output_option,
 )
+from think_agent.cli.screen import can_type, read_piped
 from think_agent.cli.shell import command_line, quote
 from think_agent.errors import TranscriptError
 from think_agent.transcript import HEADER
@@ -139,9 +140,8 @@ def refund(ctx: Context, /, **settings: Any) -> int:
     if text and resumed:
         raise click.UsageError("--resume continues a run: leave the request out")
     if not text and not resumed:
-        has_prompt = sys.stdin.isatty() and not settings["json"]
-        if not sys.stdin.isatty():
-            text = sys.stdin.read().strip()
+        has_prompt = can_type() and not settings["json"]
+        text = read_piped().strip()
         if not text and not has_prompt:
             raise click.UsageError("the request is empty: pass it as an argument or on stdin")
     for name in ("transcript", "resume"):

@@ -36,7 +36,7 @@ from think_agent.cli.console import STAND_IN, RunView
 from think_agent.cli.conversation import Chat
 from think_agent.cli.main import exit_code
 from think_agent.cli.options import origin_of
-from think_agent.cli.screen import Screen, say
+from think_agent.cli.screen import Screen, can_type, say
 from think_agent.cli.shell import on_lines, quote
 from think_agent.dialects import in_dialect
 from think_agent.dialects.base import Wrapper
@@ -148,7 +148,7 @@ class Session:
     def choose_approver(self) -> Callable[[AskHuman], Verdict] | None:
         """The function that approves; None if no person can be asked."""
         match self.settings["approve"].split():
-            case ["ask"] if sys.stdin.isatty():
+            case ["ask"] if can_type():
                 return at_the_terminal
             case ["always-under", amount]:
                 return partial(self.approve_by_rule, float(amount))

@@ -332,3 +332,16 @@ def test_ctrl_c_clears_a_half_typed_line_and_leaves_when_pressed_twice():
     assert screen.count("again leaves") == 2
     assert "/thoughts on, or /thoughts off" in screen
     assert re.search(r"or the *\n {20}answers alone", text_of(screen))
+
+
+@pytest.mark.parametrize("stdin", [None, "closed"])
+def test_with_stdin_closed_a_question_is_declined(stdin, monkeypatch):
+    """A service may run without one: `python desk.py <&-`."""
+    if stdin:
+        stdin = io.StringIO()
+        stdin.close()
+    monkeypatch.setattr("sys.stdin", stdin)
+    question = AskHuman("Run pay(cents=5)?", ToolCall("p", "pay", {"cents": 5}))
+    with redirect_stdout(io.StringIO()):
+        verdict = at_the_terminal(question)
+    assert (verdict.decision, verdict.reason) == ("quit", "The input ended.")

@@ -6,6 +6,12 @@ import pytest
 
 from tests.support.commands import run_here
 
+SILENT = """
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError
+raise Silent
+"""
 AGENTS = """
 from dataclasses import dataclass
 from shelf import TEA
@@ -89,6 +95,7 @@ class Case(NamedTuple):
         Case("agent", "SyntaxError: invalid syntax", text="\n1 +* 2"),
         Case("agent", "line 2)", text="\n1 +* 2"),
         Case("agent", "raised KeyError: 'nope'", text="\n\n{}['nope']"),
+        Case("agent", "raised Silent (", text=SILENT),
         Case("agent", "line 3)", text="\n\n{}['nope']"),
         Case(
             "agent", "raised ModuleNotFoundError: No module named 'nowhere'", text="import nowhere"

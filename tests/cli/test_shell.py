@@ -91,3 +91,9 @@ def test_a_command_is_quoted_for_the_shell_of_the_system(monkeypatch, platform, 
 def test_a_long_command_goes_on_in_the_next_line(monkeypatch, platform, goes_on):
     monkeypatch.setattr("sys.platform", platform)
     assert on_lines(["python", "--resume", "a"]) == f"python {goes_on}\n  --resume {goes_on}\n  a"
+
+
+def test_with_stdin_closed_the_desk_says_that_the_request_is_empty():
+    ran = shell(f"{quote(sys.executable)} -m demos.refund --provider offline <&-", ROOT)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith("error: the request is empty")

@@ -84,7 +84,8 @@ def test_a_missing_request_is_one_line_where_stdin_is_closed():
 def test_a_closed_stdin_declines_a_question(tmp_path):
     """Nobody can be asked."""
     code, _, err = run_without("stdin", ["-c", ASKS], str(tmp_path))
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == ""
     assert (tmp_path / "exit.txt").read_text() == "declined"
 
 

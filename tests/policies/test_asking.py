@@ -1,7 +1,9 @@
 """A question has an id, and an answer names it (`question.py`, `policies/asking.py`).
 
-A run pauses where no one can be asked. The answer comes later: from another process, after a change
-of the code, twice, or to a question that is long answered.
+A run pauses if no person can be asked. The answer comes later: from another process, after a change
+of the code, twice, or to a question that was answered before.
+
+A person who is asked at once, and edits that don't fit: `test_approval.py`.
 """
 
 import asyncio

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..agent import Agent
+from ..checking import Culprit, is_a
 from ..loop import CallTool, Fit, Policy, Refuse, Step, is_action, next_step, plan
 from ..messages import Message, ToolResult
 from ..think import bare
@@ -69,13 +70,13 @@ def _with_agent(policy: Policy, agent: Agent) -> Planned:
 
 
 def _without_agent(policy: Policy) -> Planned:
+    culprit = Culprit("the policy", policy)
+
     def plan_twice(step: RecordedStep) -> tuple[Step, Step]:
         before = _as_recorded(next_step(step.turn), step)
         after = policy(before, step.turn)
-        if not isinstance(after, Step):
-            name = getattr(policy, "__name__", repr(policy))
-            advice = "return a step, such as the one that it got"
-            raise TypeError(f"the policy {name} gave {after!r}: {advice}")
+        if not is_a(after, Step):
+            raise culprit.returned(after, "return a step, such as the one it was given")
         return before, after
 
     return plan_twice

@@ -20,7 +20,7 @@ from click import Context, ParameterSource
 
 from ..agent import Agent
 from ..errors import FileError, ModelError
-from ..mistakes import place_of
+from ..mistakes import place_error
 from ..testing.scripted import ScriptedModel
 from .choosing import ModelCommand, choose_model, model_flags, model_option
 from .conversation import chat
@@ -132,5 +132,5 @@ def _report_on_one_line(path: Path) -> Iterator[None]:
     except SyntaxError as error:  # its text includes the place
         raise click.ClickException(f"{type(error).__name__}: {error}") from error
     except Exception as error:
-        problem = f"{path.name} raised {type(error).__name__}: {error}{place_of(error)}"
+        problem = f"{path.name} raised {place_error(error)}"
         raise click.ClickException(problem) from error

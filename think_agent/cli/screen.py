@@ -92,14 +92,32 @@ def read_line(prompt: str, present: str = "") -> str:
             import readline  # it also gives prompts a history
 
             readline.set_startup_hook(lambda: readline.insert_text(present))
+    if not _is_open():
+        raise EOFError
     return input(prompt) or present
+
+
+def can_type() -> bool:
+    """Is stdin a terminal, at which a person can type?"""
+    return _is_open() and sys.stdin.isatty()
+
+
+def read_piped() -> str:
+    """The text that another program pipes in; empty at a terminal, or if stdin is closed."""
+    if not _is_open() or sys.stdin.isatty():
+        return ""
+    return sys.stdin.read()
+
+
+def _is_open() -> bool:
+    return sys.stdin is not None and not sys.stdin.closed  # None: it was closed before (`<&-`)
 
 
 def show_typing(is_shown: bool, *, forget: bool = False) -> None:
     """Hide typed keys during a preview, or show them again. They wait for the next prompt; `forget`
     drops those that were typed before the question appeared.
     """
-    if sys.platform == "win32" or sys.stdin is None or not sys.stdin.isatty():
+    if sys.platform == "win32" or not can_type():
         return
     import termios
 

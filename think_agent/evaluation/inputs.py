@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ..dialects import in_dialect
 from ..messages import Json
-from ..mistakes import place_of
+from ..mistakes import place_error
 from ..model import Model
 from ..providers import connect
 from ..schema import problems
@@ -42,7 +42,7 @@ def read_cases(path: Path, suite: Suite) -> list[Case]:
         except ValueError as error:
             raise ValueError(f"{where}: the suite cannot read it ({error})") from error
         except Exception as error:  # a mistake in the suite's own code
-            problem = f"{type(error).__name__}: {error}{place_of(error)}"
+            problem = place_error(error)
             raise ValueError(f"{where}: the suite cannot read it ({problem})") from error
         if case.id in cases:
             raise ValueError(f"{where}: the id {case.id!r} is taken; choose another")

@@ -30,7 +30,7 @@ from ..agent import Agent
 from ..dialects.auto import Auto
 from ..errors import AuthError, BadRequest, FileError, ModelError, ModelNotFound
 from ..messages import CARRIED, Json, Message, Usage
-from ..mistakes import place_of
+from ..mistakes import place_error
 from ..model import Model
 from ..policies.cannot import THINK_CANNOT
 from ..received import is_honored
@@ -260,7 +260,7 @@ def _blame(job: Job, what: str) -> Iterator[None]:
     except Exception as error:
         raise SuiteError(
             f"case {job.case.id}, trial {job.trial}: {what} raised "
-            f"{type(error).__name__}: {error}{place_of(error)}; mend it and choose another file: "
+            f"{place_error(error)}; mend it and choose another file: "
             "results of other code are not mixed"
         ) from error
 
