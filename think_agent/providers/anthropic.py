@@ -76,8 +76,8 @@ class Anthropic(Stainless):
 
     def stream_class(self, client: Any) -> Any:
         if isinstance(client, anthropic.AsyncAnthropic):
-            return AsyncEvents
-        return Events
+            return AsyncMessageEvents
+        return MessageEvents
 
     def headers(self, body: Json) -> dict[str, str]:
         if "block_binding" in body.get("thinking", ()):
@@ -108,7 +108,7 @@ class Anthropic(Stainless):
         return ["off", *levels]
 
 
-class Events(anthropic.Stream[object]):
+class MessageEvents(anthropic.Stream[object]):
     """The events of a stream, each with a name that the SDK takes."""
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
@@ -116,7 +116,7 @@ class Events(anthropic.Stream[object]):
             yield _name_event(event)
 
 
-class AsyncEvents(anthropic.AsyncStream[object]):
+class AsyncMessageEvents(anthropic.AsyncStream[object]):
     """The same for an async client."""
 
     async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:

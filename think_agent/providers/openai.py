@@ -73,8 +73,8 @@ class OpenAI(Stainless):
 
     def stream_class(self, client: Any) -> Any:
         if isinstance(client, openai.AsyncOpenAI):
-            return AsyncEvents
-        return Events
+            return AsyncOpenAIEvents
+        return OpenAIEvents
 
     def form(self, request: Request) -> Json | None:
         """If another server has ignored a tool choice, try a schema instead."""
@@ -85,7 +85,7 @@ class OpenAI(Stainless):
         return None
 
 
-class Events(openai.Stream[object]):
+class OpenAIEvents(openai.Stream[object]):
     """The events of a stream, in the form that the SDK takes."""
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
@@ -93,7 +93,7 @@ class Events(openai.Stream[object]):
             yield _complete(event)
 
 
-class AsyncEvents(openai.AsyncStream[object]):
+class AsyncOpenAIEvents(openai.AsyncStream[object]):
     """The same for an async client."""
 
     async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
