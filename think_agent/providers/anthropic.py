@@ -131,14 +131,16 @@ def _name_event(event: Event) -> ServerSentEvent:
     content = event.content
     if not isinstance(content, dict):
         return ServerSentEvent(event=event.name, data=event.data)
+    data = event.data
     if "type" not in content and event.name:
         content["type"] = event.name
+        data = json.dumps(content)
     name = str(content.get("type"))
     if name == "message":  # a whole one: the server doesn't stream
         name = "message_start"
     if is_failure(content, ("type",)):
         name = "error"
-    return ServerSentEvent(event=name, data=json.dumps(content))
+    return ServerSentEvent(event=name, data=data)
 
 
 def _find_supported(capabilities: Json, *names: Any) -> list[Any]:

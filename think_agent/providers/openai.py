@@ -105,6 +105,8 @@ def _complete(event: Event) -> ServerSentEvent:
     """`event` with the type in its data, if a server writes it in the name only; and with what an
     event of the name "error" says as an error.
     """
+    if not event.name and '"error"' not in event.data:  # most events: they need not be parsed twice
+        return ServerSentEvent(data=event.data)
     content = event.content
     if isinstance(content, dict) and "error" in content and not find_error_object(content):
         del content["error"]  # the SDK would take it for an error
