@@ -1,6 +1,6 @@
 """A tool of your own that asks first (after lesson 07): `delete` is asked about outside of /tmp.
 
-Task: make `delete` a tool that needs a thought behind it, and a yes if the path is not below /tmp.
+Task: make `delete` a tool that needs a thought, and a yes if the path is not below /tmp.
 Hint: `@tool(think_first=True, needs_approval=…)`; a function gets the arguments as a dict. The text
 of a path doesn't say where it leads: `/tmp/../etc` is outside. `Path.resolve` knows.
 """

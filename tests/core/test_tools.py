@@ -212,7 +212,6 @@ class Gone(Exception):
     [
         (object, "<object object at "),
         (endless, "[[...]]"),
-        (generator, "<generator object generator at "),
     ],
 )
 def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown):
@@ -221,6 +220,13 @@ def test_a_result_that_is_no_json_is_shown_as_text_and_is_no_failure(give, shown
         assert not result.is_error
         content = f"(done; the result isn't JSON, so it's shown as text) {shown}"
         assert result.content.startswith(content)
+
+
+def test_a_generator_that_a_tool_returned_is_not_read():
+    made = Tool(name="give", description="", parameters={"type": "object"}, function=generator)
+    for result in (ask(made), ask_async(made)):
+        assert not result.is_error
+        assert "an object of type generator, which was not read" in result.content
 
 
 # Exceptions

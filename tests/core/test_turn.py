@@ -41,7 +41,7 @@ OTHERWISE = {  # facts that the oracle gives as plain tuples
     "running": lambda found: found and as_oracle_doubt(found),
     "misses": lambda found: found.in_a_row,
     "repeats": lambda found: (found.last, dict(found.numbers), found.pointed_out),
-    "checks": lambda found: (found.results, found.latest, found.missing, found.told),
+    "checks": lambda found: (found.results, found.latest, found.missing, found.has_asked),
     "thoughts": lambda found: [(t.text, t.how, t.should_continue) for t in found],
     "actions": lambda found: [
         (a.call.name, a.call.arguments, a.result, a.thought, a.how) for a in found

@@ -714,9 +714,9 @@ OTHERS = ["gemma3:4b", "nomic-embed-text:latest", "gpt-oss:120b-cloud"]
         (["gemma3:4b", "llama3.2:3b", "gpt-oss:20b"], None, "ollama:llama3.2:3b",
          ["taking llama3.2:3b, the latest of 2 here that can call tools."]),
         (OTHERS, None, "offline:stand-in",
-         ["installed here, and able to call tools: none", "stand-in"]),
+         ["installed here, and able to call tools: none", "a script"]),
         ([], None, "offline:stand-in",
-         ["installed here, and able to call tools: none", "stand-in"]),
+         ["installed here, and able to call tools: none", "a script"]),
         (["gemma3:4b", "qwen3.5:4b"], "gemma3:4b", "ollama:gemma3:4b", []),
     ],
 )  # fmt: skip

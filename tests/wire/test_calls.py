@@ -184,6 +184,11 @@ TWICE = [
         [LOOK_1],
     ),
     Case(
+        "each piece has all that came before",
+        [piece("", "look", "a"), piece('{"id": ', "look", "a"), piece(ONE, "look", "a")],
+        [LOOK_1],
+    ),
+    Case(
         "a JSON text in a JSON text",
         [piece(json.dumps(ONE), "look", "a")],
         [LOOK_1],

@@ -126,6 +126,7 @@ ENDINGS = [
         [SAYS, {"choices": [{"index": 0, "delta": {}, **USAGE}]}],
         "end_turn",
     ),
+    Ending("a cut, and a stop after it", [SAYS, chunk(finish="length"), STOPS], "max_tokens"),
     Ending("no count", [PAYS], "incomplete"),
     Ending("no count of a text", [SAYS, SAYS], "incomplete"),
     Ending("text after the count", [SAYS, {**chunk(), **USAGE}, SAYS], "incomplete"),

@@ -16,6 +16,7 @@ Rule 4: nothing else separates calls. Servers change the id in every piece or se
         name late, repeatedly or only once, and interleave the pieces of several calls.
 """
 
+import itertools
 from typing import Any
 
 from ..messages import Json
@@ -196,7 +197,26 @@ class PartialCall:
         return self._meaning() in ({}, self.before._meaning())
 
     def whole(self) -> Json:
-        return {"type": "function", **merge_pieces(self._pieces)}
+        whole = {"type": "function", **merge_pieces(self._pieces)}
+        last = self._find_last_state()
+        if last:
+            whole["function"] = {**whole["function"], "arguments": last}
+        return whole
+
+    def _find_last_state(self) -> str:
+        """The arguments, if each piece has all that came before: some servers send the state so
+        far in place of a piece. Empty if they don't.
+        """
+        texts = [get_or_empty(piece["function"], "arguments", str) for piece in self._pieces]
+        texts = [text for text in texts if text]
+        if len(texts) < 2 or isinstance(parse_arguments("".join(texts)), dict):
+            return ""
+        for before, text in itertools.pairwise(texts):
+            if not text.startswith(before):
+                return ""
+        if isinstance(parse_arguments(texts[-1]), dict):
+            return texts[-1]
+        return ""
 
     def _meaning(self) -> Any:
         """Its arguments, for comparison."""

@@ -25,6 +25,7 @@ from .incoming import (
     add_stop_reason,
     extract_text,
     find_error_object,
+    find_meaning,
     first_choice,
     get_or_empty,
     make_deltas,
@@ -213,7 +214,9 @@ class Fold:
         self._response |= drop_empty(**chunk)
         choices = get_or_empty(chunk, "choices", list)
         choice = first_choice(choices)
+        cut = self._find_cut()
         self._choice |= drop_empty(**choice)
+        self._choice |= cut
         # Token counts normally come at the end, so a stream with usage is complete even without a
         # finish_reason. But some servers count in every chunk (xAI, vLLM). Their count shows the
         # end only if it comes without choices.
@@ -235,6 +238,13 @@ class Fold:
         self._feed_others(choices)
         deltas = make_deltas(Assistant(*_split_texts(piece)))
         return deltas + self._calls.feed_all(calls)
+
+    def _find_cut(self) -> Json:
+        """Why the reply was cut, if it was. A gateway may send a "stop" of its own after that."""
+        reason = self._choice.get("finish_reason")
+        if find_meaning(reason, STOPPED) in (None, "end_turn"):
+            return {}
+        return {"finish_reason": reason}
 
     def _feed_others(self, choices: list[Json]) -> None:
         """The calls in the choices after the first one (rule 3)."""
