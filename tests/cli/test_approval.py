@@ -344,4 +344,5 @@ def test_with_stdin_closed_a_question_is_declined(stdin, monkeypatch):
     question = AskHuman("Run pay(cents=5)?", ToolCall("p", "pay", {"cents": 5}))
     with redirect_stdout(io.StringIO()):
         verdict = at_the_terminal(question)
-    assert (verdict.decision, verdict.reason) == ("quit", "The input ended.")
+    assert verdict.decision == "quit"
+    assert verdict.reason == "The input ended."

@@ -107,6 +107,15 @@ def test_a_policy_that_returns_no_step_is_named_with_its_file_and_line(case, sav
     assert not any(isinstance(message, ToolResult) for message in caught.value.transcript)
 
 
+def test_a_step_may_be_of_a_subclass():
+    class Noted(Refuse):
+        """A refusal of one's own."""
+
+    refusing = agent(LOOK, policies=[only_calls(lambda step: Noted(step.call, "no", "not today"))])
+    [result] = results(refusing.run("Look."))
+    assert result.refused == "no"
+
+
 async def judge_later(step, turn):
     return step
 

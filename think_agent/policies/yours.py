@@ -92,7 +92,8 @@ def _with_its_call(
 
 def _find_wrong_field(step: Step) -> str:
     """Which field of a step has a value of another type; empty if there is none."""
-    for name, kind in FIELDS[type(step)].items():
+    fields = next(fields for kind, fields in FIELDS.items() if is_a(step, kind))
+    for name, kind in fields.items():
         value = getattr(step, name)
         if not is_a(value, kind):
             expected = (get_args(kind) or (kind,))[0]

@@ -76,8 +76,8 @@ class Anthropic(Stainless):
 
     def stream_class(self, client: Any) -> Any:
         if isinstance(client, anthropic.AsyncAnthropic):
-            return AsyncEvents
-        return Events
+            return AsyncMessageEvents
+        return MessageEvents
 
     def headers(self, body: Json) -> dict[str, str]:
         if "block_binding" in body.get("thinking", ()):
@@ -108,7 +108,7 @@ class Anthropic(Stainless):
         return ["off", *levels]
 
 
-class Events(anthropic.Stream[object]):
+class MessageEvents(anthropic.Stream[object]):
     """The events of a stream, each with a name that the SDK takes."""
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
@@ -116,7 +116,7 @@ class Events(anthropic.Stream[object]):
             yield _name_event(event)
 
 
-class AsyncEvents(anthropic.AsyncStream[object]):
+class AsyncMessageEvents(anthropic.AsyncStream[object]):
     """The same for an async client."""
 
     async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
@@ -131,14 +131,16 @@ def _name_event(event: Event) -> ServerSentEvent:
     content = event.content
     if not isinstance(content, dict):
         return ServerSentEvent(event=event.name, data=event.data)
+    data = event.data
     if "type" not in content and event.name:
         content["type"] = event.name
+        data = json.dumps(content)
     name = str(content.get("type"))
     if name == "message":  # a whole one: the server doesn't stream
         name = "message_start"
     if is_failure(content, ("type",)):
         name = "error"
-    return ServerSentEvent(event=name, data=json.dumps(content))
+    return ServerSentEvent(event=name, data=data)
 
 
 def _find_supported(capabilities: Json, *names: Any) -> list[Any]:

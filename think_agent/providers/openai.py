@@ -73,8 +73,8 @@ class OpenAI(Stainless):
 
     def stream_class(self, client: Any) -> Any:
         if isinstance(client, openai.AsyncOpenAI):
-            return AsyncEvents
-        return Events
+            return AsyncOpenAIEvents
+        return OpenAIEvents
 
     def form(self, request: Request) -> Json | None:
         """If another server has ignored a tool choice, try a schema instead."""
@@ -85,7 +85,7 @@ class OpenAI(Stainless):
         return None
 
 
-class Events(openai.Stream[object]):
+class OpenAIEvents(openai.Stream[object]):
     """The events of a stream, in the form that the SDK takes."""
 
     def _iter_events(self) -> Iterator[ServerSentEvent]:
@@ -93,7 +93,7 @@ class Events(openai.Stream[object]):
             yield _complete(event)
 
 
-class AsyncEvents(openai.AsyncStream[object]):
+class AsyncOpenAIEvents(openai.AsyncStream[object]):
     """The same for an async client."""
 
     async def _iter_events(self) -> AsyncIterator[ServerSentEvent]:
@@ -105,6 +105,8 @@ def _complete(event: Event) -> ServerSentEvent:
     """`event` with the type in its data, if a server writes it in the name only; and with what an
     event of the name "error" says as an error.
     """
+    if not event.name and '"error"' not in event.data:  # most events: they need not be parsed twice
+        return ServerSentEvent(data=event.data)
     content = event.content
     if isinstance(content, dict) and "error" in content and not find_error_object(content):
         del content["error"]  # the SDK would take it for an error
