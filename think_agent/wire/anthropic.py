@@ -264,7 +264,6 @@ class Fold:
     """Accumulates the events of a stream into one message."""
 
     ended = False
-    _has_reason = False
 
     def __init__(self) -> None:
         self._message: Json = {}
@@ -277,7 +276,6 @@ class Fold:
                 return self._begin(get_or_empty(event, "message", dict))
             case "message":  # a whole one: the server doesn't stream
                 self.ended = True
-                self._has_reason = True
                 return self._begin(event)
             case "content_block_start":
                 return self._blocks.begin(index, get_or_empty(event, "content_block", dict))
@@ -286,10 +284,7 @@ class Fold:
             case "content_block_stop":
                 self._blocks.end(index)
             case "message_delta":
-                delta = drop_empty(**get_or_empty(event, "delta", dict))
-                self._message |= delta
-                # Only the end of the stream comes after it.
-                self._has_reason |= "stop_reason" in delta
+                self._message |= drop_empty(**get_or_empty(event, "delta", dict))
                 self._count(event)
             case "message_stop":
                 self.ended = True
@@ -314,6 +309,6 @@ class Fold:
 
     def result(self) -> Json:
         message = {**self._message, "content": self._blocks.whole()}
-        if not (self.ended or self._has_reason):
+        if not self.ended:
             message["stop_reason"] = STREAM_BROKE_OFF
         return message
