@@ -92,6 +92,13 @@ def is_awaitable(value: object) -> bool:
     return is_a(value, Awaitable)
 
 
+def close_coroutine(value: object) -> None:
+    """Close a value that no one will await, if it's a coroutine. Otherwise Python would warn."""
+    if is_a(value, Coroutine):
+        assert isinstance(value, Coroutine)
+        value.close()
+
+
 @dataclass(frozen=True)
 class Culprit:
     """A user's own function, named in errors about what it does. `what`: what it is for the kit.
@@ -115,9 +122,7 @@ class Culprit:
 
     def returned(self, value: object, advice: str) -> TypeError:
         """The error that says that it returned this value."""
-        if is_a(value, Coroutine):
-            assert isinstance(value, Coroutine)
-            value.close()  # or Python would warn, too
+        close_coroutine(value)
         return self.error(f"it returned {show_value(value)}; {advice}")
 
     def __enter__(self) -> "Culprit":

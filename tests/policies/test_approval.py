@@ -6,7 +6,6 @@ Calls in doubt: `test_doubt.py`. Questions that wait for days: `test_asking.py`.
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -265,7 +264,7 @@ def test_a_predicate_that_raises_asks_the_person_and_says_so():
     assert len(desk.asked) == 1
     assert desk.paid == []
     question = desk.asked[0].question
-    assert re.search(r"The predicate .*line \d+\) raised KeyError: 'amount'\.", question)
+    assert question.endswith("The predicate <lambda> raised KeyError: 'amount'.")
 
 
 @pytest.mark.parametrize("answer", [None, "", "no", 0, 1, [], ValueError()])
@@ -273,7 +272,8 @@ def test_a_predicate_that_returns_neither_true_nor_false_asks_and_says_so(answer
     desk = Desk(pay_call(1), needs_approval=lambda arguments: answer)
     desk.agent(False).run("Pay")
     assert desk.paid == []
-    assert f"it returned {answer!r}; return True or False." in desk.asked[0].question
+    question = desk.asked[0].question
+    assert question.endswith(f"<lambda> returned {answer!r}, which isn't True or False.")
 
 
 @pytest.mark.parametrize("arguments", ["{", {}, {"cents": None}, {"cents": 1, "more": 2}])

@@ -8,7 +8,7 @@ Rule 2: If the function in `needs_approval` raises, or returns neither True nor 
 
 from collections.abc import Mapping
 
-from ..checking import Culprit, is_a, show_error
+from ..checking import close_coroutine, is_a, name_of, show_error, show_value
 from ..loop import CallTool, Policy, Step, is_action
 from ..tools import Predicate, Tool
 from ..turn import Turn
@@ -32,12 +32,14 @@ def approval(tools: Mapping[str, Tool]) -> Policy:
 
 
 def _ask_predicate(predicate: Predicate, step: CallTool, turn: Turn) -> Step:
-    culprit = Culprit("The predicate", predicate)
+    name = name_of(predicate)  # without its file: a manager reads this, not a developer
     try:
         needs = predicate(step.received or {})
     except Exception as error:
-        return make_question(step, turn, f"{culprit} raised {show_error(error)}.")
+        remark = f"The predicate {name} raised {show_error(error)}."
+        return make_question(step, turn, remark)
     if not is_a(needs, bool):  # rule 2
-        problem = culprit.returned(needs, "return True or False")
-        return make_question(step, turn, f"{problem}.")
+        close_coroutine(needs)
+        remark = f"The predicate {name} returned {show_value(needs)}, which isn't True or False."
+        return make_question(step, turn, remark)
     return make_question(step, turn) if needs else step
