@@ -50,7 +50,8 @@ stand_in = follow_steps(
 
 def lesson(model: Model) -> None:
     """Crash and resume."""
-    logging.getLogger("think_agent").disabled = True  # it would show where the tool raised
+    # Without a handler, Python would print the traceback of each tool that raised.
+    logging.getLogger("think_agent").addHandler(logging.NullHandler())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         try:

@@ -35,7 +35,8 @@ stand_in = follow_steps(
 
 def lesson(model: Model) -> None:
     """One broken tool, three policies."""
-    logging.getLogger("think_agent").disabled = True  # it would show where the tool raised
+    # Without a handler, Python would print the traceback of each tool that raised.
+    logging.getLogger("think_agent").addHandler(logging.NullHandler())
     for policy in ("tell_model", "fail_fast", "raise"):
         print(f"\n{policy}")
         agent = Agent(model, [fetch_rate], on_tool_error=policy)

@@ -641,7 +641,7 @@ CONSULTING = [
         "75",
         "max_consecutive_failures and failure_handling",
         f"{DESK}:stubborn --config {{file}} ORD-002",
-        r"I gave up\. 2 replies in a row",
+        r"I gave up\. 2 unproductive replies in a row",
         file='[think_agent]\nmax_consecutive_failures = 2\nfailure_handling = "ask_user"\n',
         code=3,
     ),
@@ -973,13 +973,13 @@ TAGS = [
 ]
 ITEMS = [*REASONING_TOOL, *REACT, *CONSULTING, *GRAPH_NODE, *TAGS]
 LEFT_OUT = {  # items, or a part of one, with the row of the table in think_agent/README.md
-    53: "an id, a description and a version of an agent",
-    64: "a search for a better prompt",
-    66: "an agent from a task alone",
+    53: "an id, a description and a version for an agent",
+    64: "automatic prompt search",
+    66: "an agent built from a task description",
     69: "a switch back to all actions at once",
     73: "summaries of old messages",
     86: "skills that are loaded during a run",
-    95: "a message into a turn that runs",
+    95: "a new message in the middle of a turn",
     96: "sub-tasks, and learning from earlier runs",
 }
 

@@ -658,6 +658,7 @@ class Case:
         ran = Ran(self, path)
         made: list[Any] = []
         threads = set(threading.enumerate())
+        tasks = list_background_tasks()
         act = DEEDS[self.deed]
 
         def counted() -> Any:
@@ -683,7 +684,7 @@ class Case:
         for value in made:
             if type(value) is types.CoroutineType:
                 value.close()
-        self._join(threads)
+        self._join(threads, tasks)
         return ran
 
     def _start(self, settings: Settings, path: Path | None) -> Outcome:
@@ -694,25 +695,31 @@ class Case:
         agent = Agent(model, tools, force="never", silence="accept", **settings)
         return WAYS[self.way](agent, path, watch)
 
-    def _join(self, before: set[threading.Thread]) -> None:
-        """Wait for the threads of code that never returned; no other one may be left."""
-        for thread in set(threading.enumerate()) - before:
+    def _join(self, threads: set[threading.Thread], tasks: set["asyncio.Task[Any]"]) -> None:
+        """Wait for the threads of code that never returned. No other thread, and no task, may be
+        left, but those that were there before.
+        """
+        for thread in set(threading.enumerate()) - threads:
             if thread.name != "async tools" and not thread.name.startswith("transcripts"):
                 thread.join(timeout=20)
                 assert not thread.is_alive(), f"a thread is left: {thread}"
-        if waiting._background:
-            loop = waiting._background[1]
-            ended = asyncio.run_coroutine_threadsafe(_count_tasks(), loop)
-            assert ended.result(timeout=20) == 0
+        assert list_background_tasks() <= tasks
 
 
-async def _count_tasks() -> int:
-    """How many other tasks the loop in the background has. One that just ended may be among them
-    for a turn of the loop.
-    """
+def list_background_tasks() -> set["asyncio.Task[Any]"]:
+    """The tasks of the loop in the background, if there is one."""
+    if waiting._background is None:
+        return set()
+    loop = waiting._background[1]
+    return asyncio.run_coroutine_threadsafe(_list_tasks(), loop).result(timeout=20)
+
+
+async def _list_tasks() -> set["asyncio.Task[Any]"]:
+    """One that just ended may be among them for a turn of the loop."""
     for _ in range(5):
         await asyncio.sleep(0)
-    return len(asyncio.all_tasks()) - 1
+    own_task = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not own_task}
 
 
 def check_ran(ran: Ran) -> None:

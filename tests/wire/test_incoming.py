@@ -13,7 +13,16 @@ from think_agent.wire.incoming import parse_arguments, validate_delta, validate_
 
 WIRE = Path(think_agent.wire.__file__).parent
 ROOT = {"errors", "messages", "model", "streaming", "text", "think", "tools"}
-OTHERS = {"collections", "contextlib", "dataclasses", "hashlib", "json", "re", "typing"}
+OTHERS = {
+    "collections",
+    "contextlib",
+    "dataclasses",
+    "hashlib",
+    "itertools",
+    "json",
+    "re",
+    "typing",
+}
 OTHERS |= {"pydantic", "pydantic_core"}  # no SDK: the root has them, too
 MAY = {"": OTHERS, "..": ROOT}  # by the dots before it
 
