@@ -11,6 +11,9 @@ paid once, and none against a no.
 Answers: a person answers late, twice, to old cards, and after changes of the code; fifty examples
 for each of TIMES. What is shown is what runs.
 
+Reads ahead: random runs whose reads begin at the same time, and the same runs one call after the
+other; twenty-five for each of TIMES. Their records are the same.
+
 Late answers: the shop books over HTTP, and its answer comes after the tool's client gave up. The
 model makes the same call again, in the same words, in others, or with a default spelled out: with
 an idempotency key, without one, and with a person who looks into the books. Each order is booked
@@ -33,6 +36,7 @@ import click
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.core.test_ahead import compare_with_one_after_the_other
 from tests.support import manager, questions
 from tests.support.desk import each_started_once, killed, points, said
 from tests.support.late import late_shop, work
@@ -110,6 +114,13 @@ def answers(times: int) -> bool:
     return shown("answers", questions.SEEN)
 
 
+def reads_ahead(times: int) -> bool:
+    """Runs with reads that begin ahead of their places, compared with runs without."""
+    for seed in range(25 * times):
+        compare_with_one_after_the_other(seed)  # raises at the first difference
+    return shown("reads ahead", Counter({"runs": 25 * times}))
+
+
 def late_answers(times: int, chance: random.Random) -> Counter[str]:
     """Runs of which so many answers come too late in all; what became of them."""
     counts: Counter[str] = Counter()
@@ -161,6 +172,7 @@ def command(times: int, seed: int) -> int:
         shown("kills", kills(times, chance)),
         shown("kills around an answer", kills_around_answers(times, chance)),
         answers(times),
+        reads_ahead(times),
         shown("late answers", late_answers(times, chance)),
         random_examples(),
     ]

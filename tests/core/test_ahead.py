@@ -238,24 +238,24 @@ class RandomRun:
 
 
 NUMBERS = [1, 2, 3, 4, 13]
-RUNS, BLOCK = 5_000, 250
-BLOCKS = [range(first, first + BLOCK) for first in range(0, RUNS, BLOCK)]
-LATER = [pytest.param(block, marks=pytest.mark.slow) for block in BLOCKS[1:]]
 
 
-@pytest.mark.parametrize("seeds", [BLOCKS[0], *LATER], ids=str)
-def test_a_run_is_that_of_one_after_the_other(seeds):
+def compare_with_one_after_the_other(seed):
     """Also where calls are refused or fail, a limit is reached, or the run is stopped and resumed:
     the record is the same. And without a stop, nothing else was read.
     """
-    for seed in seeds:
-        run = RandomRun(seed)
-        ahead, begun, raised = run.go(read_ahead=True)
-        after, begun_after, raised_after = run.go(read_ahead=False)
-        assert ahead == after, seed
-        assert raised == raised_after, seed
-        if run.stop in (None, "the model is gone"):
-            assert Counter(begun) == Counter(begun_after), seed
+    run = RandomRun(seed)
+    ahead, begun, raised = run.go(read_ahead=True)
+    after, begun_after, raised_after = run.go(read_ahead=False)
+    assert ahead == after, seed
+    assert raised == raised_after, seed
+    if run.stop in (None, "the model is gone"):
+        assert Counter(begun) == Counter(begun_after), seed
+
+
+def test_a_run_is_that_of_one_after_the_other():
+    for seed in range(100):  # `python -m tests.soak` has 5,000
+        compare_with_one_after_the_other(seed)
 
 
 @pytest.mark.parametrize("cancels", [1, 2])

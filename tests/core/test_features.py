@@ -72,6 +72,7 @@ def test_every_policy_is_a_feature_or_is_shared():
     assert len(FEATURES) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", FEATURES)
 def test_everything_else_works_without(policy, tmp_path):
     copy = copy_without(policy, tmp_path)

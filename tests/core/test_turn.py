@@ -17,8 +17,8 @@ from think_agent.policies.forcing import Needs
 from think_agent.policies.patience import Misses
 from think_agent.policies.repeats import Repeats
 
-many = settings(max_examples=120, deadline=None)
-few = settings(max_examples=60, deadline=None)
+many = settings(max_examples=60, deadline=None)
+few = settings(max_examples=30, deadline=None)
 
 
 def as_oracle_doubt(doubt) -> oracle.OracleDoubt:

@@ -24,9 +24,11 @@ PAIRS = [
     if deed != NEVER_RETURNS or PLACES[place].has_timeout
 ]
 CASES = [Case(*pair, way) for pair, way in zip(PAIRS, itertools.cycle(WAYS), strict=False)]
+TABLE = CASES[::13]  # all 2,313 take too long
+TABLE += [case for case in CASES if case.deed == NEVER_RETURNS and case not in TABLE]
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=str)
+@pytest.mark.parametrize("case", TABLE, ids=str)
 def test_a_run_ends_and_an_error_names_the_code(case, tmp_path):
     check_ran(case.run(tmp_path))
 

@@ -51,6 +51,7 @@ def test_an_exercise_has_a_task_a_hint_and_a_place_for_ten_lines(name):
     assert len(SOLUTIONS[name].splitlines()) <= 10
 
 
+@pytest.mark.slow
 def test_every_exercise_is_red(tmp_path):
     copy_exercises(tmp_path, solved=False)
     assert failing(tmp_path) == set(EXERCISES)

@@ -8,4 +8,4 @@ from hypothesis import settings
 from tests.support.questions import Answers
 
 TestAnswers = Answers.TestCase
-TestAnswers.settings = settings(max_examples=100, stateful_step_count=12)
+TestAnswers.settings = settings(max_examples=40, stateful_step_count=12)
