@@ -1,4 +1,4 @@
-"""How Hypothesis looks for examples, and two fixtures.
+"""How Hypothesis looks for examples, which certificates are read, and two fixtures.
 
 `fixed`, the default: the same examples every time, on every machine, so the tests that a newcomer
 runs are the tests that we ran. `random` (`pytest --hypothesis-profile=random`, as `.ci/run` and
@@ -7,11 +7,17 @@ and as arguments: keep it as an `@example` of its test.
 """
 
 import gc
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
+
+# Each HTTP client reads all certificates of this file, and those of a system take it 20 to 50 ms.
+# There are thousands of clients in these tests, and no test uses TLS, so one certificate is enough.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "certificate.pem")
 
 # A deadline fails on a busy machine. A database would make a run depend on the one before it.
 settings.register_profile(
