@@ -125,7 +125,7 @@ RETURNS: dict[str, Callable[[], Any]] = {
     "a class": lambda: Done,
     "a tuple": lambda: (Assistant("Done."), 1),
     "a dict": lambda: {1: {2}},
-    "a deep list": lambda: nest(5_000),
+    "a deep list": lambda: nest(100_000),
     "an object": object,
     "what raises": Evil,
     "a proxy": Proxy,
