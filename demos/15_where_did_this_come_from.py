@@ -4,8 +4,8 @@ Since lesson 14: not only the work is checked, but also what an answer is based 
 
 Rule 1: With the type `Source` in `answer=`, each result has a number that the model sees, and a
         claim names the number of its result.
-Rule 2: A source is right if that result was shown and succeeded. The model is told once about a
-        wrong one. If it's still wrong, the exit is "invalid_answer".
+Rule 2: A source is right if that result was shown and succeeded. The model reads once that
+        one is wrong. If it's still wrong, the exit is "invalid_answer".
 
 Limitations: the claim itself isn't read. A right number under a wrong claim passes, as the last run
 shows. But a person finds the result in one step: the audit page links each claim to it.
@@ -47,7 +47,7 @@ CORRECTED = ("A packet is $4. How many are left, I cannot say.", "1")
 
 
 def stand_in(request: Request) -> Assistant:
-    """Does its work, names a wrong result, and corrects that when it's told."""
+    """Does its work, names a wrong result, and corrects it when it reads that."""
     if request.tool_choice != "none":
         return work(request)
     texts = [message.text for message in request.messages if isinstance(message, User)]

@@ -2,7 +2,7 @@
 
 The 200 gpt-4o runs of tau-bench (`tests/support/traces.py`) are played again through an Agent. The
 last turn of each has one check in `done_when`. It knows nothing but what the run itself says: a
-write that the agent announced and the user confirmed, and that nobody called.
+write that the agent announced and the user confirmed, and that was never called.
 
 Rule 1: announced: the agent asks whether to go on with something that a write does.
 Rule 2: confirmed: the user's answer begins with "yes".

@@ -392,7 +392,7 @@ PAYLOADS = [
     "<!-- --><![CDATA[ $body ${title} $$ {{7*7}} %(x)s {0}",
     "\x1b[2J\x1b]0;owned\x07 \x00\x08\x9b31m \u202ereversed\u2066 \ud800 lone \r\n two",
     "&lt;script&gt; &amp; &#60;b&#62;",
-    "tags \U000e0041\U000e007f soft\u00adhyphen \u200b\u2060\ufeff",  # nobody would see them
+    "tags \U000e0041\U000e007f soft\u00adhyphen \u200b\u2060\ufeff",  # they would be invisible
 ]
 
 

@@ -185,7 +185,7 @@ EFFECTS = [
     Effect("max_consecutive_failures", "1", "stubborn", "gave_up", 3),
     Effect("max_consecutive_failures", "2", "stubborn", "gave_up", 5),
     Effect("failure_handling", "abort", "stubborn", "gave_up", 5),  # at the first error
-    Effect("failure_handling", "ask_user", "stubborn", "gave_up", 6),  # there is nobody to ask
+    Effect("failure_handling", "ask_user", "stubborn", "gave_up", 6),  # no person can be asked
 ]
 
 

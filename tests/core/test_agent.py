@@ -273,7 +273,7 @@ def test_a_lone_surrogate_in_the_arguments_can_be_streamed():
 
 def test_an_async_on_event_is_refused():
     async def watch(event):
-        raise AssertionError("nobody awaits it")
+        raise AssertionError("it isn't awaited")
 
     with pytest.raises(TypeError, match=r"on_event= .*watch .*line \d+\): .*astream"):
         desk("Done.").run("go", on_event=watch)

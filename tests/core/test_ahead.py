@@ -126,9 +126,9 @@ STOPS = [None, None, "cancelled", "killed", "the model is gone"]
 
 
 def refuse_three(step, turn):
-    """A policy of one's own, which refuses a look-up of order 3."""
+    """The user's own policy, which refuses a look-up of order 3."""
     if isinstance(step, CallTool) and step.call.arguments == {"n": 3}:
-        return Refuse(step.call, "policy", "not run: nobody looks order 3 up.")
+        return Refuse(step.call, "policy", "not run: order 3 is closed.")
     return step
 
 

@@ -67,7 +67,7 @@ NATIVE = [
     Case("alone, but not the last", [MORE, REMARK, LOOKS, ANSWER], settings={"silence": "ask"}),
     Case("before a limit", [LOOKS, LOOKS, ANSWER], settings={"max_actions": 2}),
     Case("that breaks off", [Assistant("It is", stop_reason="max_tokens")], "It is"),
-    Case("that nobody can read", [Assistant("{", stop_reason="malformed"), ANSWER]),
+    Case("that can't be read", [Assistant("{", stop_reason="malformed"), ANSWER]),
 ]
 
 

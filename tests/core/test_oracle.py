@@ -94,7 +94,7 @@ class World:
     policy: str = ""
     kind: str = "policy"  # of what the policy says
     faults: list[str] = field(default_factory=lambda: ["ok"])
-    decisions: list[str] | None = None  # None: there is nobody to ask
+    decisions: list[str] | None = None  # None: no person can be asked
     missing: list[bool] | None = None  # None: there is no check
     verdicts: list[str] = field(default_factory=list)  # by hand, for a run that is paused
 
@@ -549,7 +549,7 @@ CASES: dict[str, tuple[World, Ends]] = {
     "the last words are empty": found(
         LOOK, "", options={"max_actions": 1}, ends=("", ("look",), 2)
     ),
-    # The exit says that it could not be read. (It was "empty": nobody had asked again.)
+    # The exit says that it could not be read. (It was "empty", without a second request.)
     "a closing reply cannot be read": found(
         LEAVE, UNREADABLE, options={"max_model_calls": 2}, ends=("", (), 2)
     ),

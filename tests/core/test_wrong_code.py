@@ -74,7 +74,7 @@ STUBBORN = {
     "ends at once": lambda step, turn: Done("gave_up"),
 }
 SETTINGS = {
-    "nobody to ask": {},
+    "no person to ask": {},
     "a yes": {"approve": lambda question: True},
     "a no": {"approve": lambda question: False},
     "one action": {"max_actions": 1, "approve": lambda question: True},

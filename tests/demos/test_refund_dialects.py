@@ -15,7 +15,7 @@ from tests.support.providers import desk as desk_on
 from think_agent import THINK_MINIMAL, Agent, Assistant, Force, ToolCall, connect
 
 FOUR = "Please refund ORD-001, ORD-002, ORD-003 and ORD-004"
-HOW = {  # how the thoughts came: what a plan reasons beside an action, nobody had to force
+HOW = {  # how the thoughts came: what a plan reasons beside an action isn't forced
     ("native", "never"): {"volunteered"},
     ("native", "first"): {"forced", "volunteered"},
     ("native", "always"): {"forced"},

@@ -338,7 +338,7 @@ REACT = [
     ),
     Item(
         "46",
-        "a Final Answer ends it, and broken JSON is told to the model",
+        "a Final Answer ends it, and the model reads of broken JSON",
         "print(react.parse('Final Answer: Yes.').is_final)\n"
         "texts = ['Action: look\\nAction Input: {broken', 'Final Answer: No.']\n"
         "outcome = Agent(react(ScriptedModel(texts)), [look], force='never').run('Go.')\n"
@@ -455,7 +455,7 @@ REACT = [
     ),
     Item(
         "58",
-        "a storage of one's own",
+        "the user's own storage",
         "class Kept(Transcript):\n"
         "    def append(self, message):\n"
         "        super().append(message)\n"
@@ -489,7 +489,7 @@ REACT = [
     ),
     Item(
         "61",
-        "a service that is missing: the user is told",
+        "a service that is missing: the user reads that",
         "print(run(call('broken'), think('It is down.', should_continue=False), "
         "'The service is down.').answer)",
         r"The service is down\.",

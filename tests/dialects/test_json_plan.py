@@ -555,7 +555,7 @@ def test_a_stream_shows_what_the_reply_then_says(turn, size):
     assert told(events, "answer") == said.text
     thoughts = [call.arguments["thought"] for call in said.tool_calls if call.name == "think"]
     # Where only silence can end a turn, the notes of a plan that ends are kept as thinking. While
-    # they stream, nobody knows that it will end.
+    # they stream, it isn't known that it will end.
     assert told(events, "thought") + told(events, "thinking") == "".join(thoughts) + said.thinking
     acted = [json.loads(event.text) for event in events[:-1] if event.kind == "call"]
     assert acted == [call.arguments for call in said.tool_calls if call.name != "think"]

@@ -136,8 +136,8 @@ def test_there_are_38_of_them_apart_from_the_old_ones():
 
 
 @pytest.mark.parametrize("kind", ["exchanges", "parcels", "households"])
-def test_in_these_kinds_an_order_that_nobody_named_decides(kind):
-    """In most of their cases: some are told apart by that."""
+def test_in_these_kinds_an_order_without_a_mention_decides(kind):
+    """In most of their cases: it tells some of them apart."""
     cases = [case for case in CASES if case["kind"] == kind]
     joined = [case for case in cases if {o["id"] for o in case["orders"]} - named(case)]
     assert len(joined) >= 4

@@ -192,7 +192,7 @@ def test_the_arms_of_silence_reach_the_agent(ran):
 
 
 def boaster(request):
-    """Looks up and checks all orders, and says that all is done. It decides if it is told to."""
+    """Looks up and checks all orders, and says that all is done. It decides only if asked to."""
     reply = offline.reply(request)
     decides = any(call.name == "process_refund" for call in reply.tool_calls)
     was_told = any(getattr(message, "kind", "") == "check" for message in request.messages)

@@ -43,7 +43,7 @@ def test_one_tool_is_masked_and_the_case_says_whether_it_can_be_done(case):
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c["kind"] == "no-note"], ids=lambda c: c["id"]
 )
-def test_without_the_note_nobody_could_decide(case):
+def test_without_the_note_no_case_can_be_decided(case):
     """With another note, the decision on one of the orders would be another one."""
     notes = (
         "",

@@ -191,7 +191,7 @@ def test_shards_are_disjoint_and_merge_by_concatenation_wherever_they_ran(plan_f
         assert shard.missing == 8 * 2 * 2 + 1 - len(path.read_bytes().splitlines())
     out = tmp_path / "merged.jsonl"
     out.write_bytes(merged)
-    whole = plan_few(**given, out=out, base_url="http://127.0.0.1:9")  # nobody is asked
+    whole = plan_few(**given, out=out, base_url="http://127.0.0.1:9")  # no model is asked
     assert whole.missing == 0
     assert whole.waiting == []
     assert len(merged.splitlines()) == 3 + len(whole.jobs)  # each shard has the plan

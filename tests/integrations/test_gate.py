@@ -178,7 +178,7 @@ def test_progress_passes(record, era):
 
 @eras
 def test_a_change_of_the_tools_passes(record, era):
-    """The new tool can be called, the record has it, and the client was told."""
+    """The new tool can be called, the record has it, and the client gets a notice."""
 
     async def talk() -> tuple[set[str], CallToolResult, list[str]]:
         async with session(Shop(), record, era) as gate, gate.subscribed():
@@ -214,7 +214,7 @@ class Asks(NamedTuple):
         Asks("", "client", [5], "yes by the client, which asks by itself"),
         Asks("", "never", [], "no by the gate"),
     ],
-    ids=lambda case: f"{case.answer or 'nobody'}-{case.approve}",
+    ids=lambda case: f"{case.answer or 'no person'}-{case.approve}",
 )
 def test_who_says_yes(record, era, case):
     shop = Shop()
@@ -261,7 +261,7 @@ def test_the_question_shows_what_runs(record, era):
     ]
 
 
-def test_at_a_trusted_server_nobody_is_asked_about_what_destroys_nothing(record):
+def test_at_a_trusted_server_no_question_is_asked_about_what_destroys_nothing(record):
     shop = Shop()
 
     async def talk() -> None:
@@ -289,7 +289,7 @@ class Repeats(NamedTuple):
         Repeats([], {}, 1),  # the client's own question does not say that it may have happened
         Repeats([], {"declared": {"fail": {"idempotent": True}}}, 2),
     ],
-    ids=["yes", "no", "nobody", "idempotent"],
+    ids=["yes", "no", "no person", "idempotent"],
 )
 def test_what_may_have_happened_runs_again_only_after_a_persons_yes(record, era, case):
     shop = Shop()

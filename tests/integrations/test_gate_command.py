@@ -107,7 +107,7 @@ class Killed(NamedTuple):
         Killed("gate", "", [5]),
         Killed("server", "decline", [5]),
     ],
-    ids=lambda case: f"{case.whom}-{case.answer or 'nobody'}",
+    ids=lambda case: f"{case.whom}-{case.answer or 'no person'}",
 )
 def test_after_a_kill_in_a_call_nothing_runs_twice_without_a_question(till, case):
     asked = []

@@ -53,7 +53,7 @@ def deciding(*replies, **options) -> Agent:
 
 @dataclass(frozen=True)
 class Wrong:
-    """An answer that does not fit, and what the model is told about it."""
+    """An answer that does not fit, and what the model reads about it."""
 
     name: str
     text: str
@@ -312,7 +312,7 @@ FINISHED_PLANS = [  # rule 6
     Finished("it did nothing", [FINISHED]),
     Finished("more to do, and then finished", [{**FINISHED, "task_complete": False}, FINISHED]),
     Finished(
-        "what is missing was told",
+        "the model has read what is missing",
         [FINISHED, FINISHED],
         exit="unmet",
         settings={"done_when": [nothing_is_found]},

@@ -86,8 +86,8 @@ class Shop:
         return len(self.tries)
 
     def agent(self, *replies, answers=(), **settings) -> Agent:
-        """`answers`: what a person answers in turn, and from the start again; empty if there is
-        nobody.
+        """`answers`: what a person answers in turn, and from the start again; empty if no
+        person can be asked.
         """
         given = itertools.cycle(answers)
 

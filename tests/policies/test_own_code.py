@@ -109,7 +109,7 @@ def test_a_policy_that_returns_no_step_is_named_with_its_file_and_line(case, sav
 
 def test_a_step_may_be_of_a_subclass():
     class Noted(Refuse):
-        """A refusal of one's own."""
+        """The user's own kind of refusal."""
 
     refusing = agent(LOOK, policies=[only_calls(lambda step: Noted(step.call, "no", "not today"))])
     [result] = results(refusing.run("Look."))

@@ -88,7 +88,7 @@ FAILURES = [  # rule 2
     ),
 ]
 
-NOT_READABLE = [  # rule 2: a reply that could not be read counts, too, and the model is told
+NOT_READABLE = [  # rule 2: a reply that could not be read counts, too, and the model reads that
     Case(
         "two unreadable replies",
         [UNREADABLE, UNREADABLE, "Done."],

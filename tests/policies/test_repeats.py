@@ -1,4 +1,4 @@
-"""If a model repeats the same action, it is told first, and then the run gives up
+"""If a model repeats the same action, it first reads that it does, and then the run gives up
 (`policies/repeats.py`).
 
 Each case is a script that the model plays and what the run makes of it.
@@ -52,7 +52,7 @@ class Case:
     replies: list[Reply]  # the model's, in order
     exit: str
     actions: int  # how many ran
-    told: list[str]  # how often it has repeated itself, each time that it is told
+    told: list[str]  # how many repeats the model reads of, each time
 
 
 THE_SAME_ACTION = [  # rules 1 and 2
@@ -80,7 +80,7 @@ THE_SAME_ACTION = [  # rules 1 and 2
         told=["3 times", "3 times"],
     ),
     Case(
-        "it only thinks after it was told",
+        "it only thinks after it has read that",
         [WORK, WORK, WORK, HM, HM, "I see."],
         exit="silence",
         actions=3,

@@ -1,6 +1,6 @@
 """With `Source` in its type, an answer names the results it is based on.
 
-This is rule 5 of `policies/answer.py`. A source that is wrong is told to the model once.
+This is rule 5 of `policies/answer.py`. The model reads once that a source is wrong.
 """
 
 import html

@@ -36,7 +36,7 @@ WORDS = "one two three four five six seven eight nine ten"
 
 
 def able(request: Request) -> Assistant:
-    """A brain that does what it is told, on a server that counts its prompts."""
+    """A brain that obeys, on a server that counts its prompts."""
     return replace(obedient(request), usage=Usage(tokens_of(request), 5))
 
 

@@ -303,7 +303,7 @@ def test_a_stream_is_over_with_its_last_event(provider, way):
     def left_open():
         yield from whole_stream(provider)
         if not is_read.wait(30):
-            in_vain.append("nobody had read the reply while the line was open")
+            in_vain.append("the reply was not read while the line was open")
 
     silence = 1 if provider == "gemini" else 60
     with talking(provider, timeout=silence) as (server, model):

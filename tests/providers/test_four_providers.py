@@ -291,7 +291,7 @@ HOW = {  # how the thoughts came, where they were not all volunteered
 )
 def test_servers_that_honor_refuse_or_ignore_forcing(provider, mode, dialect, force):
     """This model thinks by itself. If it does so although the server ignored the choice, the choice
-    counts as carried out: nobody can tell the difference.
+    counts as carried out: the two can't be told apart.
     """
     with serve(SPEAKS[provider][0](), speak_dialect(reply, dialect), mode) as server:
         shop = Shop()

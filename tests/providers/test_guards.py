@@ -490,7 +490,7 @@ def test_an_address_of_ollama_is_read_as_its_sdk_reads_it(given, monkeypatch):
     assert ollama_address(None) == _parse_host(given)
 
 
-def test_a_port_where_nobody_listens_is_silent():
+def test_a_port_without_a_server_is_silent():
     with serve(SPEAKS["ollama"][0](), lambda _: LONG) as server:
         assert not is_silent(server.url)
     assert is_silent(server.url)

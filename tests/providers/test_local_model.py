@@ -205,7 +205,7 @@ def forced(model: Model, choice: ToolChoice, tries: int, before: Sequence[Messag
     for outcome in runs(agent, tries, before, seen):
         reply = outcome.turn.replies[0]
         assert reply.tool_choice == choice
-        if reply.stop_reason == "max_tokens":  # it talked until it was cut, so nobody can tell
+        if reply.stop_reason == "max_tokens":  # it talked until it was cut, so this says nothing
             seen["cut"] += 1
             continue
         done = bool(reply.tool_calls)

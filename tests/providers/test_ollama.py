@@ -338,7 +338,7 @@ def test_every_reply_is_asked_for_as_a_stream(way, server):
 
 @pytest.mark.parametrize("way", ["plain", "async"])
 @pytest.mark.parametrize("broken", [{}, {"content-length": "99999"}], ids=["ends", "breaks"])
-def test_a_stream_that_nobody_watched_is_asked_for_again(broken, way, server, monkeypatch):
+def test_an_unwatched_stream_is_asked_for_again(broken, way, server, monkeypatch):
     monkeypatch.setattr("think_agent.providers.provider.random.uniform", lambda *_: 0.0)
     half = json.dumps({"message": {"content": "Half"}, "done": False}).encode() + b"\n"
     server.canned = [Reply(chunks=[half], headers=broken)] * 2

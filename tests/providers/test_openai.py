@@ -46,7 +46,7 @@ ASKED = Request([User("where is ORD-1?")], [THINK, look_up], system="Be brief.")
 @every_way
 @pytest.mark.parametrize("system", ["Be brief.", ""])
 def test_a_server_that_knows_no_named_choice_is_sent_required_and_that_tool_alone(way, system):
-    """And in that request alone, the model is told that it is shown one tool."""
+    """In that request alone, the model reads that it is shown one tool."""
     complaint = "Invalid tool_choice type: 'object'. Supported string values: none, auto, required"
     forced = replace(ASKED, system=system, tool_choice=Force("think"))
     with talking("openai-chat") as (server, model):
@@ -75,7 +75,7 @@ def test_openai_is_told_which_requests_begin_alike():
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_a_mistake_of_the_model_does_not_count_as_a_refusal_of_the_choice(way):
-    """Groq's words; the model is told, and forced the next time, too."""
+    """Groq's words. The model reads them, and is forced the next time, too."""
     slip = error(400, "Tool choice is required, but model did not call a tool", code="x")
     request = Request([User("hi")], [THINK], tool_choice=Force("think"))
     with talking("openai-chat") as (server, model):

@@ -51,7 +51,7 @@ def passing(monkeypatch) -> Time:
 def test_places_are_as_far_apart_as_the_limit_says(passing):
     pace = Pace(6)
     assert waits(pace, 3) == [0, 10, 20]
-    passing.now += 25  # nobody waits for a place that has gone by
+    passing.now += 25  # no request waits for a place that has gone by
     assert waits(pace, 2) == [5, 15]
     passing.now += 1000
     assert waits(pace, 2) == [0, 10]

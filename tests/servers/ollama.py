@@ -5,7 +5,7 @@ a request that means something else to the server than to its sender is a bug.
 
 With a `Template` it shows its model what the chat template of a real family would show (PROVIDERS,
 14.1: measured on a real server), counts the tokens of that as the real one does, and cuts a prompt
-that is longer than the window, unless it was told not to.
+that is longer than the window, unless a request says not to.
 """
 
 import json

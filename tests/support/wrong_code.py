@@ -369,8 +369,8 @@ def answer_validator(act: Act) -> Settings:
     return {"answer": pydantic.create_model("Answer", cents=(kind, ...)), "calls": '{"cents": 5}'}
 
 
-# Models of one's own. What `run` needs from a model is `complete`; each of the others is asked for
-# in one way of running.
+# The user's own models. What `run` needs is `complete`; each of the others is asked for in one way of
+# running.
 
 
 def a_model(**methods: Any) -> Callable[[Act], Settings]:
@@ -515,7 +515,7 @@ ALL = [
     Place("an answer", policy(lambda step, act: Done("gave_up", act())), returning(*TEXTS)),
     Place("names of checks", policy(lambda step, act: Check(act()))),
     Place("a predicate", predicate(approve=lambda question: True), is_error),
-    Place("a predicate, with nobody to ask", predicate(), is_error),
+    Place("a predicate, with no person to ask", predicate(), is_error),
     Place("a check", check(), returning("None", "a coroutine", *TEXTS), has_timeout=True),
     Place("a check at a limit", check(max_model_calls=1), is_error, has_timeout=True),
     Place("an async check", async_check, returning("None", *TEXTS)),

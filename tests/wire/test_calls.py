@@ -169,6 +169,35 @@ TWICE = [
         [LOOK_1],
     ),
     Case(
+        "another id in each piece, and the name twice",
+        [piece("", "look", "a"), piece("", "look", "b"), piece(ONE, id="c")],
+        [LOOK_1],
+    ),
+    Case(
+        "the same, without an index",
+        [
+            *[piece("", "look", "a", NO_INDEX), piece("", "look", "b", NO_INDEX)],
+            *[piece('{"id": ', id="c", index=NO_INDEX), piece('"1"}', id="d", index=NO_INDEX)],
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "the same, and all arguments have the last id",
+        [
+            *[piece("", "look", "a", NO_INDEX), piece("", "look", "b", NO_INDEX)],
+            *[piece('{"id": ', id="b", index=NO_INDEX), piece('"1"}', id="b", index=NO_INDEX)],
+        ],
+        [LOOK_1],
+    ),
+    Case(
+        "the name three times, each with another id",
+        [
+            *[piece("", "look", "a"), piece("", "look", "b"), piece("", "look", "c")],
+            *[piece('{"id": ', "look", "d"), piece('"1"}', "look", "e")],
+        ],
+        [LOOK_1],
+    ),
+    Case(
         "an empty object comes first, and the name again",
         [piece("{}", "look", "a"), piece('{"id": ', "look", "a"), piece('"1"}')],
         [LOOK_1],
@@ -296,6 +325,15 @@ SEVERAL_CALLS = [
         [
             *[piece("", "look", "a", NO_INDEX), piece("", "look", "b", NO_INDEX)],
             *[piece(ONE, id="a", index=NO_INDEX), piece(TWO, id="b", index=NO_INDEX)],
+        ],
+        [LOOK_1, LOOK_2],
+    ),
+    Case(
+        "all at index 0, by turns, of one tool",
+        [
+            *[piece("", "look", "a"), piece("", "look", "b")],
+            *[piece('{"id": ', id="a"), piece('{"id": ', id="b")],
+            *[piece('"1"}', id="a"), piece('"2"}', id="b")],
         ],
         [LOOK_1, LOOK_2],
     ),

@@ -155,7 +155,7 @@ class Limits:
         seconds = self.seconds - turn.seconds
         if turn.limit or (step.say and step.say.kind in get_args(Kind)):
             tokens = CLOSING_TOKENS
-            if seconds < inf:  # a slow model may take its time where nobody has set a limit on it
+            if seconds < inf:  # without a limit, a slow model may take its time
                 seconds = CLOSING_SECONDS
         elif step.tool_choice == "none":
             tokens = max(tokens, CLOSING_TOKENS)

@@ -1,17 +1,19 @@
 """Assembles the calls of a streamed reply from their pieces (Chat Completions).
 
 Rule 1: a piece belongs to the open call at its index. Without an index, it belongs to the same call
-        as the last piece, or its place among several pieces decides. But a piece without a name
-        follows its id, if a call began with that id and the one at its index has another. And if
-        there is no call at its index, it continues the last call, unless that's complete.
+        as the last piece. If a chunk has several pieces without an index, which all begin calls or
+        all continue them, its place decides. But a piece without a name follows its id, if a call
+        began with that id and the one at its index has another. And if there is no call at its
+        index, it continues the last call, unless that's complete.
 Rule 2: at an index, a new call begins if a piece names another tool. It also begins if the open
         call's arguments are complete and the piece has a name and another id, because some servers
         send every call at index 0.
 Rule 3: a piece with a name after complete arguments, but without another id, begins a repeat,
         because some servers send each call again at the end. A repeat is dropped. If an id is
         missing, different arguments mean a separate call. Without arguments it never is one,
-        whatever its id: otherwise a call that the model didn't make would run with defaults. An
-        empty object may come before the real arguments, so it isn't repeated.
+        whatever its id: otherwise a call that the model didn't make would run with defaults. For
+        the same reason, two beginnings with different ids are one call, unless both get arguments.
+        An empty object may come before the real arguments, so it isn't repeated.
 Rule 4: nothing else separates calls. Servers change the id in every piece or send null, send the
         name late, repeatedly or only once, and interleave the pieces of several calls.
 """
@@ -41,9 +43,11 @@ class CallAssembler:
     def feed_all(self, pieces: list[Json]) -> list[Delta]:
         """`feed`, for the pieces of one chunk."""
         has_index = any(piece.get("index") is not None for piece in pieces)
+        # A beginning and its continuation have no places: they may be of one call.
+        are_alike = len({_has_name(piece) for piece in pieces}) == 1
         deltas = []
         for place, piece in enumerate(pieces):
-            if len(pieces) > 1 and not has_index:
+            if len(pieces) > 1 and not has_index and are_alike:
                 piece = {**piece, "index": place}  # rule 1
             deltas += self.feed(piece)
         return deltas
@@ -58,6 +62,8 @@ class CallAssembler:
         if says_nothing:  # it can't begin a call
             return []
         call = self._find_call(index, piece)
+        if piece["function"].get("arguments"):
+            call = self._join(call)
         call.add(piece)
         if call.is_repeat is False:
             self._number(call)
@@ -77,15 +83,9 @@ class CallAssembler:
 
     def _find_index(self, piece: Json) -> Any:
         """The index for a piece without one (rule 1)."""
-        id = piece.get("id")
-        known = self._begun_as.get(id or "")
+        known = self._begun_as.get(piece.get("id") or "")
         if known:
             return known.index
-        last = self._open.get(self._index)
-        function = get_or_empty(piece, "function", dict)
-        is_beginning = id and function.get("name") and not function.get("arguments")
-        if is_beginning and last and not last.has_arguments:  # the beginnings of two calls
-            return len(self._calls)
         return self._index
 
     def _find_call(self, index: Any, piece: Json) -> "PartialCall":
@@ -108,6 +108,20 @@ class CallAssembler:
             return self._begin(index, id)
         if call.reader.is_whole and not (call.is_blank and id in ("", call.id)):
             return self._begin(index, id, call)  # rule 2 or 3; later pieces decide
+        if not call.has_arguments and id not in ("", call.id):
+            return self._begin(index, id, call)  # rule 3; `_join` decides
+        return call
+
+    def _join(self, call: "PartialCall") -> "PartialCall":
+        """The call that gets the arguments of a piece that belongs to `call`: the one before it, if
+        that has none (rule 3).
+        """
+        while call.before and not call.before.has_arguments:
+            self._calls.remove(call)
+            self._open[call.index] = call.before
+            self._begun[call.index, call.id] = call.before
+            self._begun_as[call.id] = call.before
+            call = call.before
         return call
 
     def _find_unnamed(self, id: str, at_index: "PartialCall | None") -> "PartialCall | None":
@@ -140,8 +154,8 @@ class CallAssembler:
 
 
 class PartialCall:
-    """A call so far; its first piece was at `index`. `before`: a complete call of the same tool
-    there, which this one may repeat.
+    """A call so far; its first piece was at `index`. `before`: a call of the same tool there that
+    this one may repeat: a complete one or one without arguments.
     """
 
     def __init__(self, index: Any, before: "PartialCall | None") -> None:
@@ -221,6 +235,10 @@ class PartialCall:
     def _meaning(self) -> Any:
         """Its arguments, for comparison."""
         return parse_arguments(self.whole()["function"].get("arguments"))
+
+
+def _has_name(piece: Json) -> bool:
+    return bool(get_or_empty(piece, "function", dict).get("name"))
 
 
 def _without_empty_fields(piece: Json) -> Json:

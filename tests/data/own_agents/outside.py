@@ -21,7 +21,7 @@ def nothing_runs_out(turn: Turn) -> str | None:
 
 
 SCRIPT = [
-    think("All is there.", should_continue=False),  # it is told that this is not true
+    think("All is there.", should_continue=False),  # the check says that this is not true
     (think("So order it."), call("order", item="tea", packets=5)),
     think("Ordered.", should_continue=False),
     "Tea is on its way.",

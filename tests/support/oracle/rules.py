@@ -175,7 +175,7 @@ class TurnSoFar(OracleTurn):
 
     @property
     def named(self) -> str:
-        """The limit that the last reply was told of; empty if none."""
+        """The limit that the model read of before its last reply; empty if none."""
         told = [kind for kind in self.kinds(self.messages[: self.reply_at]) if kind in LAST]
         return ["", *told][-1]
 
@@ -562,7 +562,7 @@ def is_empty(before: TurnSoFar) -> bool:
 
 @checks("policies/patience.py", name="ask_for_format")
 def the_form_is_told(before: TurnSoFar, message: Message) -> Complaints:
-    """A reply that could not be read is told so, and no other."""
+    """The model reads that its reply could not be read, and only then."""
     is_unreadable = before.reply is not None and before.reply.stop_reason == "malformed"
     if is_question(message, "format") and not is_unreadable:
         yield "told of its form, but the last reply could be read"
@@ -653,7 +653,9 @@ def may_be_unfinished(before: TurnSoFar) -> bool:
 
 @checks("policies/repeats.py", rule=2)
 def repeats_are_told(before: TurnSoFar, message: Message) -> Complaints:
-    """The model is told after the same action had the same result `max_repeats` times."""
+    """The model reads that it repeats itself, once the same action had the same result
+    `max_repeats` times.
+    """
     if not is_question(message, "repeat") or before.rules.speaks:
         return
     done_so_far = [
