@@ -369,8 +369,8 @@ def answer_validator(act: Act) -> Settings:
     return {"answer": pydantic.create_model("Answer", cents=(kind, ...)), "calls": '{"cents": 5}'}
 
 
-# The user's own models. What `run` needs is `complete`; each of the others is asked for in one way of
-# running.
+# The user's own models. What `run` needs is `complete`; each of the others is asked for in one way
+# of running.
 
 
 def a_model(**methods: Any) -> Callable[[Act], Settings]:
