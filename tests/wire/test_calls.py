@@ -297,6 +297,15 @@ SEVERAL_CALLS = [
         [LOOK_1, PAY_5],
     ),
     Case(
+        "another id in each piece, beside a call that gets its name late",
+        [
+            *[piece(id="a", index=0), piece(name="pay", id="b", index=1)],
+            *[piece('{"amount": 5}', "pay", "c", 1), piece('{"id": ', "look", "x", 0)],
+            piece('"1"}', index=0),
+        ],
+        [LOOK_1, PAY_5],
+    ),
+    Case(
         "the second call begins at the index of the first: DeepSeek at a gateway (agno #8880)",
         [
             *[piece("", "look", "a", 0), piece(ONE, index=0)],

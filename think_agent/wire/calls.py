@@ -1,19 +1,15 @@
 """Assembles the calls of a streamed reply from their pieces (Chat Completions).
 
 Rule 1: a piece belongs to the open call at its index. Without an index, it belongs to the same call
-        as the last piece. If a chunk has several pieces without an index, which all begin calls or
-        all continue them, its place decides. But a piece without a name follows its id, if a call
-        began with that id and the one at its index has another. And if there is no call at its
-        index, it continues the last call, unless that's complete.
+        as the last piece; if all pieces of its chunk begin calls, or all continue them, its place
+        decides. A piece without a name follows its id, if another call began with that id.
 Rule 2: at an index, a new call begins if a piece names another tool. It also begins if the open
         call's arguments are complete and the piece has a name and another id, because some servers
         send every call at index 0.
 Rule 3: a piece with a name after complete arguments, but without another id, begins a repeat,
-        because some servers send each call again at the end. A repeat is dropped. If an id is
-        missing, different arguments mean a separate call. Without arguments it never is one,
-        whatever its id: otherwise a call that the model didn't make would run with defaults. For
-        the same reason, two beginnings with different ids are one call, unless both get arguments.
-        An empty object may come before the real arguments, so it isn't repeated.
+        which is dropped: some servers send each call again at the end. Different arguments make it
+        a call, if an id is missing. Two beginnings with different ids are one call, unless both
+        get arguments: otherwise a call that the model didn't make would run with defaults.
 Rule 4: nothing else separates calls. Servers change the id in every piece or send null, send the
         name late, repeatedly or only once, and interleave the pieces of several calls.
 """
@@ -106,9 +102,12 @@ class CallAssembler:
             call = call.before
         if name != call.name:  # rule 2
             return self._begin(index, id)
-        if call.reader.is_whole and not (call.is_blank and id in ("", call.id)):
+        if call.reader.is_whole:
+            if call.is_blank and id in ("", call.id):
+                return call  # the real arguments may come yet
             return self._begin(index, id, call)  # rule 2 or 3; later pieces decide
-        if not call.has_arguments and id not in ("", call.id):
+        is_beginning = not piece["function"].get("arguments")
+        if is_beginning and not call.has_arguments and id not in ("", call.id):
             return self._begin(index, id, call)  # rule 3; `_join` decides
         return call
 
@@ -119,8 +118,8 @@ class CallAssembler:
         while call.before and not call.before.has_arguments:
             self._calls.remove(call)
             self._open[call.index] = call.before
-            self._begun[call.index, call.id] = call.before
-            self._begun_as[call.id] = call.before
+            self._begun.pop((call.index, call.id), None)
+            self._begun_as.pop(call.id, None)
             call = call.before
         return call
 
@@ -132,7 +131,7 @@ class CallAssembler:
         if named and (at_index is None or at_index.id != id):
             return named
         if at_index is None and not id and self._calls:
-            last = self._calls[-1]
+            last = self._calls[-1]  # it began at the index of another call
             if last.name and not last.reader.is_whole:
                 return last
         return at_index
