@@ -1,16 +1,14 @@
 """Cover: which thought covers a call.
 
-The thought mustn't be blank, and its reply must be complete and readable. In these examples, does
-the thought cover `pay`? (Each pair of brackets is one reply.)
+The thought mustn't be blank, and its reply must be complete. Does it cover `pay` in these examples?
+(Each pair of brackets is one reply.)
 
     [think, pay, pay]         yes, both: the thought is in the same reply
     [think] → [pay]           yes: nothing was done in between
     [think] → [look] → [pay]  no: the model wrote the thought before it read the result of `look`
-    [think] → [look, pay]     no, if `pay` is guarded (`policies/gate.py`), for the same reason
+    [think] → [look, pay]     no, for the same reason, if `pay` is guarded (`policies/gate.py`)
     [look, think, pay]        no, if `pay` is guarded: the model hadn't read that result either
-    [think] → [look, pay]     yes, if `pay` isn't guarded
-    [look, think] → [pay]     yes: no tool ran after the thought, even if the model wrote it before
-                              it could read the result of `look`
+    [look, think] → [pay]     yes: no tool ran after the thought
     [pay(thought=…)]          yes: a thought that a call carries covers that call and no other
 
 A refused call didn't run, so the thought before it still counts. But after a refused unguarded

@@ -8,12 +8,9 @@
 Rule 1: a tool choice is a narrower schema, so forcing works by construction.
 Rule 2: the system prompt stays the same for a whole run, which helps prompt caches. Only the schema
         says which keys a particular reply may have.
-Rule 3: a server may ignore the schema, so a reply is read strictly. An unreadable one is
-        `"malformed"`, and the model reads why. An action is never ignored. If an action has its own
-        `reasoning`, it carries that as its thought.
+Rule 3: a server may ignore the schema, so a reply is read strictly (the README of this folder lists
+        what's accepted). An unreadable one is `"malformed"`, and the model reads why.
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
-
-The README of this folder lists what's accepted.
 """
 
 import re

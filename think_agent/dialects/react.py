@@ -1,7 +1,5 @@
 """The react dialect: tools in plain text, for models without tool calls or schemas.
 
-`react(model)` is a model, and `react.parse(text)` reads one reply.
-
     Thought: 13 days and $89, so rule 5.                     -> a think call
     Action: process_refund                                   -> a tool call
     Action Input: {"order_id": "ORD-001", …}
@@ -14,8 +12,7 @@ Rule 2: a reply with nothing to act on is `"malformed"`, and nothing in it runs.
 Rule 3: a tool choice becomes text at the end of the last message (`enforced="prompt"`).
 Rule 4: the transcript keeps the model's own reply in `native`, and the model sees it unchanged.
 
-The README of this folder lists what's accepted. The format is that of ReAct (arXiv 2210.03629),
-with JSON as the input of an Action.
+The format is that of ReAct (arXiv 2210.03629), with JSON as the input of an Action.
 """
 
 import re

@@ -12,8 +12,7 @@ Rule 3: a shard is every n-th trial, under all settings. So one machine runs wha
         Shards' result files are merged by concatenation.
 Rule 4: each trial has its own transcript file.
 Rule 5: the suite's floors are run together with the settings.
-Rule 6: a trial that failed in three sittings is closed, as not right. Otherwise one prompt that
-        always times out would block the test.
+Rule 6: a trial that failed in three sittings is closed, as not right.
 """
 
 import asyncio

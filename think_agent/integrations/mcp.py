@@ -12,8 +12,7 @@ Rule 4: one task opens, keeps and closes a session, on the event loop of `waitin
 Rule 5: the model sees the tools as they were when the server was opened. A later change is a
         warning. A schema's keys keep their order, for prompt caches.
 
-Limitations: tools only. Results mention images and sounds but don't contain them. A tool's
-description can tell the model anything.
+Limitations: tools only; results mention images and sounds but don't contain them.
 """
 
 import asyncio
