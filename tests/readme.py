@@ -23,7 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER, remove_label
 from demos.refund.shop import INSTRUCTIONS, Shop
@@ -202,7 +202,7 @@ def picture() -> str:
         connect("offline", script=remove_label(reply)),
         shop.tools(),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
-        done_when=checks(shop),
+        done_when=make_checks(shop),
     )
     with RunView(played) as view:
         desk.run(ASKED, on_event=view)
@@ -252,7 +252,7 @@ def refund_desk() -> Agent[object]:
         connect("offline", script=reply),
         shop.tools(),
         instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
-        done_when=checks(shop),
+        done_when=make_checks(shop),
         approve=lambda asked: Verdict("yes", by="Maria Ortega"),
         now=lambda: next(times),
     )

@@ -71,7 +71,7 @@ from .reply import aask, ask
 from .running import Effect, Event, Opening, Perform, Run, RunCheck, Selection
 from .streaming import Notice
 from .text import well_formed
-from .think import THINK, carrying, has_signal
+from .think import THINK, add_thought_argument, has_signal
 from .tools import Tool
 from .transcript import Transcript, TranscriptFile, checked_clock, utc_now
 from .turn import Turn
@@ -448,7 +448,7 @@ class Agent(Generic[Data]):
         """The tool's function or the check to run, and its timeout in seconds."""
         if isinstance(effect, RunCheck):
             return partial(self._checks[effect.name], effect.turn), self._check_timeout
-        return toolbox.bound(self.tools, effect.call, effect.key, effect.fitted)
+        return toolbox.bind_call(self.tools, effect.call, effect.key, effect.fitted)
 
     def _make_events(self, effect: Perform | RunCheck, settled: Settled) -> Iterator[Event]:
         """The result, as events. If a tool raised, the model and the tool's author learn about
@@ -591,6 +591,6 @@ def _show_tools(think: Tool | None, tools: Iterable[Tool], carry: bool) -> tuple
         shown.append(think)
     for tool in tools:
         if carry and tool.think_first:
-            tool = carrying(tool)
+            tool = add_thought_argument(tool)
         shown.append(tool)
     return tuple(shown)

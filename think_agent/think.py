@@ -125,7 +125,7 @@ def read_carried(call: ToolCall) -> str:
     return value.strip()
 
 
-def carrying(tool: Tool) -> Tool:
+def add_thought_argument(tool: Tool) -> Tool:
     """The tool as a model sees it with `Agent(carry=True)`: with an argument for the thought."""
     name = tool.thought_in
     properties = {name: THOUGHT, **tool.parameters.get("properties", {})}

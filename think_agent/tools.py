@@ -364,7 +364,7 @@ def _unbound(tool: Tool, arguments: Json) -> str:
     return ""
 
 
-def bound(
+def bind_call(
     tools: Mapping[str, Tool], request: ToolCall, key: str, fitted: Fitted | None = None
 ) -> tuple[Function, float | None]:
     """The call as a function without arguments, and its timeout in seconds. If the call can't be

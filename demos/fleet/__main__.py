@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.offline import reply
 from demos.refund.shop import INSTRUCTIONS, Shop
 from think_agent import Assistant, Request
@@ -130,7 +130,7 @@ def work(ctx: click.Context, /, fleet: str, db: Path, until_done: bool, **settin
             model,
             shop.tools(),
             instructions=INSTRUCTIONS.read_text(encoding="utf-8"),
-            done_when=checks(shop),
+            done_when=make_checks(shop),
         )
         print(f"worker {worker}: {model.name}:{model.model}", flush=True)
         desks.begin_work(client, fleet, agent, worker=worker, concurrency=settings["concurrency"])

@@ -9,7 +9,7 @@ from think_agent import Agent, ScriptedModel
 from think_agent.messages import CARRIED, Json
 from think_agent.policies.answer import NUMBERED
 
-from .checks import checks
+from .checks import make_checks
 from .session import MANAGER
 from .shop import INSTRUCTIONS, Shop
 from .sources import SourcedAnswer
@@ -30,7 +30,7 @@ def agent_of(header: Json) -> Agent | None:
         ScriptedModel([]),
         shop.tools(),
         instructions=instructions,
-        done_when=checks(shop),
+        done_when=make_checks(shop),
         carry=CARRIED in arguments,
         answer=SourcedAnswer if NUMBERED in recorded else None,
     )

@@ -17,7 +17,7 @@ from .offline import find_left_alone, find_order_numbers
 from .shop import Shop, ShopError
 
 
-def checks(shop: Shop) -> list[CheckFunction]:
+def make_checks(shop: Shop) -> list[CheckFunction]:
     """The checks for a desk of this shop."""
 
     def no_order_left_open(turn: Turn) -> str | None:

@@ -45,7 +45,7 @@ from think_agent.errors import TranscriptError
 from think_agent.outcome import pluralize
 from think_agent.text import sanitize
 
-from .checks import checks
+from .checks import make_checks
 from .dialects import speak_dialect
 from .offline import LABEL, MANAGER_PRESENT, reply
 from .shop import DESK_NAME, INSTRUCTIONS, Shop, dollars
@@ -127,7 +127,7 @@ class Session:
             instructions += MANAGER
         done_when = []
         if settings["done_when"] == "on":
-            done_when = checks(self.shop)
+            done_when = make_checks(self.shop)
         answer = None
         if settings["sources"]:
             answer = SourcedAnswer

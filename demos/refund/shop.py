@@ -12,7 +12,7 @@ Rule 4: money is in cents. Ages are counted from `today`, an argument.
 `manager=True` means that a manager approves each refund over the limit before the call, so such a
 refund may be approved instead of escalated.
 
-`policy.md` is the policy as text; `allowed_decision` is the same in code.
+`policy.md` is the policy as text; `find_allowed_decision` is the same in code.
 """
 
 import json
@@ -97,7 +97,7 @@ class Decision:
     decided_on: str
 
 
-def allowed_decision(order: Order) -> tuple[Ruling, str]:
+def find_allowed_decision(order: Order) -> tuple[Ruling, str]:
     """The decision that the policy allows for this order, and why."""
     if order.refunded:
         return "deny", "it was refunded already"
@@ -210,11 +210,11 @@ class Shop:
         """
         with self._transaction() as db:
             order = self._order(db, order_id)
-            if repeated := self._recorded(db, idempotency_key):
+            if repeated := self._find_recorded(db, idempotency_key):
                 if repeated != (order.id, decision, repeated[2], reason):
                     raise ShopError("this idempotency key was used for another decision")
                 return _receipt(*repeated)
-            allowed, because = self.allowed(order)
+            allowed, because = self.find_allowed_decision(order)
             by_manager = self._is_the_managers(order, decision)
             if self.enforce and decision != allowed and not by_manager:
                 refusal = f"{decision} is against the policy for {order.id}: {because}."
@@ -238,9 +238,9 @@ class Shop:
         with self._lock:
             return self._order(self._db, order_id)
 
-    def allowed(self, order: Order) -> tuple[Ruling, str]:
+    def find_allowed_decision(self, order: Order) -> tuple[Ruling, str]:
         """The decision that this shop allows for an order, and why."""
-        return allowed_decision(order)
+        return find_allowed_decision(order)
 
     def decisions(self) -> list[Decision]:
         """The decisions recorded since this Shop was opened, in order."""
@@ -257,7 +257,7 @@ class Shop:
 
     def _is_the_managers(self, order: Order, decision: object) -> bool:
         """Is this an approval that only a manager may give, and is there one?"""
-        allowed, _ = self.allowed(order)
+        allowed, _ = self.find_allowed_decision(order)
         return self.manager and (allowed, decision) == ("escalate", "approve")
 
     def _order(self, db: sqlite3.Connection, order_id: str) -> Order:
@@ -275,7 +275,7 @@ class Shop:
         age = (self.today - date.fromisoformat(bought_on)).days
         return Order(number, item, price_cents, age, bool(final_sale), bool(refunded), note)
 
-    def _recorded(
+    def _find_recorded(
         self, db: sqlite3.Connection, key: str | None
     ) -> tuple[str, Ruling, int, str] | None:
         """What an earlier call with this key recorded; None if there is none."""

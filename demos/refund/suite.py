@@ -93,8 +93,8 @@ class CaseShop(Shop):
         self._case = case
         super().__init__(enforce=enforce)
 
-    def allowed(self, order: Order) -> tuple[Ruling, str]:
-        allowed, reason = super().allowed(order)
+    def find_allowed_decision(self, order: Order) -> tuple[Ruling, str]:
+        allowed, reason = super().find_allowed_decision(order)
         return self._case.expected.get(order.id, allowed), reason
 
     def _seed(self, db: sqlite3.Connection) -> None:

@@ -128,7 +128,7 @@ class Conversation:
         if self._problem and not self._is_recorded:
             raise Unfitting(self._problem)
 
-    def edited(self, text: str) -> Json:
+    def show_edited(self, text: str) -> Json:
         """What the card shows if a person edits the arguments to this JSON text: the arguments as
         the function would get them, or the `problem` with them.
         """

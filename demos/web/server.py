@@ -30,7 +30,7 @@ from fastapi import Path as InPath
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.offline import reply
 from demos.refund.session import MANAGER
 from demos.refund.shop import DESK_NAME, INSTRUCTIONS, Shop
@@ -145,7 +145,7 @@ class WebDesk:
             connect(spec, **options),
             self._shop.tools(),
             instructions=INSTRUCTIONS.read_text(encoding="utf-8") + MANAGER,
-            done_when=checks(self._shop),
+            done_when=make_checks(self._shop),
             name=DESK_NAME,
         )
 
@@ -258,7 +258,7 @@ async def verdict(desk: TheDesk, talk: Talk, answer: Answer) -> None:
 
 @talks.post("/{name}/edited")
 async def edited(talk: Talk, given: Edited) -> Json:
-    return talk.edited(given.arguments)
+    return talk.show_edited(given.arguments)
 
 
 @talks.post("/{name}/stop")

@@ -134,7 +134,7 @@ def card(question: AskHuman) -> Json:
     shown: Json = {
         "id": question.id,
         "call": asdict(question.call) if question.call else None,
-        "asks": _asked(question),
+        "asks": _name_question(question),
         "thought": write_out(question.thought),
         "remark": write_out(question.remark),
         "arguments": [],
@@ -162,7 +162,7 @@ def values(arguments: Json) -> list[tuple[str, str]]:
     return [(write_out(name), write_out(json_text(value))) for name, value in arguments.items()]
 
 
-def _asked(question: AskHuman) -> str:
+def _name_question(question: AskHuman) -> str:
     if question.call is None:
         return write_out(question.question)
     return f"Run {write_out(question.call.name)}?"

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
 from tests.audit.forms import in_each_form, to_text
@@ -332,7 +332,7 @@ def test_no_run_of_the_desk_is_called_impossible(name, dialect):
 
     shop = Shop(":memory:", manager=True)
     model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
-    agent = Agent(model, shop.tools(), done_when=checks(shop))
+    agent = Agent(model, shop.tools(), done_when=make_checks(shop))
     outcome = agent.run("Please refund ORD-001 and ORD-004")
     assert check(of(agent, outcome.transcript)).impossible == []
 

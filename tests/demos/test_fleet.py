@@ -27,7 +27,7 @@ from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID
 from demos.fleet import fleet as desks
 from demos.fleet.__main__ import describe_end
 from demos.fleet.shared import Shared
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.offline import reply
 from demos.refund.shop import Shop
 from tests.benchmarks.fleet import database
@@ -154,7 +154,7 @@ def test_another_worker_finishes_what_a_killed_one_began(tmp_path, fleet):
         used = len(server.requests)
         shop = Shop(str(tmp_path / "undisturbed.db"))
         model = connect("ollama", base_url=server.url)
-        undisturbed = desk(model, shop, done_when=checks(shop))
+        undisturbed = desk(model, shop, done_when=make_checks(shop))
         outcomes = {o: undisturbed.run(f"I want a refund on order {o}") for o in RIGHT}
     assert sorted(decisions(fleet.shop)) == sorted(NEW_ORDERS.items())
     _, *rows, counts = fleet.command("status").splitlines()

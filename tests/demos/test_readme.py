@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.dialects import speak_dialect
 from demos.refund.shop import Shop
 from demos.refund.stand_ins import STAND_INS
@@ -123,7 +123,7 @@ def test_the_loop_in_short_is_the_loop(name, dialect, force):
     in_short = executed(block)["in_short"]
     shop = Shop(":memory:")
     model = in_dialect(connect("offline", script=speak_dialect(STAND_INS[name], dialect)), dialect)
-    agent = Agent(model, shop.tools(), force=force, done_when=checks(shop))
+    agent = Agent(model, shop.tools(), force=force, done_when=make_checks(shop))
     messages = agent.run("Please refund ORD-001 and ORD-003").transcript
     for end in range(1, len(messages) + 1):
         turn = Turn.of(messages[:end])

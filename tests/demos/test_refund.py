@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.dialects import speak_dialect
 from demos.refund.offline import LABEL, find_order_numbers, reply
 from demos.refund.shop import ORDERS, Shop, ShopError
@@ -485,7 +485,7 @@ def test_what_the_check_finds_missing(shop, turns, missing):
             said.append(Assistant(done))
         if isinstance(done, ToolCall):
             said += [Assistant(tool_calls=(done,)), ToolResult(done.id, done.name, "{}")]
-    (check,) = checks(shop)
+    (check,) = make_checks(shop)
     assert check(Turn.of(said)) == missing
 
 
@@ -516,7 +516,7 @@ def test_a_run_that_goes_on_finds_the_same_shop_beside_its_transcript(tmp_path):
     ],
 )
 def test_the_script_leaves_alone_what_is_not_to_be_refunded(shop, text, decided):
-    agent = Agent(ScriptedModel(reply), shop.tools(), done_when=checks(shop))
+    agent = Agent(ScriptedModel(reply), shop.tools(), done_when=make_checks(shop))
     outcome = agent.run(text)
     assert [decision.order_id for decision in shop.decisions()] == decided
     assert outcome.exit == "signal"

@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason='needs pip install -e ".[web]"')
 pytest.importorskip("fastapi", reason='needs pip install -e ".[web]"')
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-LOADS = 50
+LOADS = 20
 EXAMPLE = "#intro button >> nth=0"
 ESCALATE = '{"order_id": "ORD-004", "decision": "escalate", "reason": "ask Ada"}'
 

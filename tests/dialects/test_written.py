@@ -29,7 +29,7 @@ from think_agent import (
 )
 from think_agent.dialects import json_plan, react
 from think_agent.testing import call, think
-from think_agent.think import carrying
+from think_agent.think import add_thought_argument
 
 
 @tool(think_first=True)
@@ -198,10 +198,10 @@ def test_the_model_inside_is_given_no_tools_and_always_the_same_system_prompt(di
 @each
 def test_a_tool_that_carries_a_thought_is_shown_as_it_is(dialect):
     model, heard = listened_to(dialect, lambda _: Assistant(LOOK[dialect], thinking="Hm."))
-    reply, _ = four_ways(model, request(tools=(carrying(look),)))
+    reply, _ = four_ways(model, request(tools=(add_thought_argument(look),)))
     assert reply.tool_calls == (call("look", id=7),)
     assert reply.thinking == "Hm.\n\nSo look."
-    assert all(json.dumps(carrying(look).parameters) in asked.system for asked in heard)
+    assert all(json.dumps(add_thought_argument(look).parameters) in asked.system for asked in heard)
 
 
 @each

@@ -7,7 +7,7 @@ order, it does that too. The other script ignores the question.
 
 from dataclasses import replace
 
-from demos.refund.checks import checks
+from demos.refund.checks import make_checks
 from demos.refund.dialects import speak_dialect
 from demos.refund.session import speak
 from demos.refund.shop import Shop
@@ -39,7 +39,7 @@ def test_a_false_claim_does_not_end_a_run_as_done(provider, dialect, way, script
     shop = Shop()
     with serve(SPEAKS[provider][0](), speak_dialect(script, dialect)) as server:
         model = speak(model_of(provider, server), dialect)
-        outcome = way(desk(model, shop, done_when=checks(shop)), TWO)
+        outcome = way(desk(model, shop, done_when=make_checks(shop)), TWO)
     assert outcome.exit == EXITS[script]
     assert shop.list_decided() == DECIDED[script]
     assert outcome.checks[0].missing == MISSING

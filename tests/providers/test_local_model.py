@@ -31,7 +31,7 @@ from typing import TypeAlias
 import jsonschema
 import pytest
 
-from demos.refund.shop import Shop, allowed_decision
+from demos.refund.shop import Shop, find_allowed_decision
 from tests.support.providers import desk
 from tests.support.sizes import ROOT
 from think_agent import (
@@ -402,5 +402,5 @@ def assert_nothing_wrong(shop: Shop) -> None:
     shop is asked what was allowed.
     """
     for decision in shop.decisions():
-        allowed, _ = allowed_decision(Shop().order(decision.order_id))
+        allowed, _ = find_allowed_decision(Shop().order(decision.order_id))
         assert decision.decision == allowed

@@ -10,7 +10,7 @@ import pydantic
 from think_agent import Tool, ToolCall, ToolResult, tool
 from think_agent.tools import (
     as_result,
-    bound,
+    bind_call,
 )
 from think_agent.waiting import settle
 
@@ -39,7 +39,7 @@ class Order(pydantic.BaseModel):
 
 def called(tools: dict[str, Tool], request: ToolCall) -> ToolResult:
     made = tools.get(request.name)
-    settled = settle(*bound(tools, request, ""))
+    settled = settle(*bind_call(tools, request, ""))
     return as_result(made, request, settled, 20_000)
 
 

@@ -41,8 +41,8 @@ from .results import (
     EvaluationPlan,
     OtherPlan,
     Outage,
+    count_failed_sittings,
     read_results,
-    sittings_failed,
 )
 from .scores import NO_OUTCOME, Result, Results, Setting, without_floors
 from .sources import digest_json as digest_of
@@ -264,7 +264,7 @@ class Evaluation:
 
     def _close_failed(self, write: Callable[[Job, Result], None]) -> None:
         """Close the trials that have failed often enough (rule 6)."""
-        sittings = sittings_failed(self._recorded.tries)
+        sittings = count_failed_sittings(self._recorded.tries)
         for job in self.waiting:
             is_hopeless = self._close or sittings[job.name] >= MOST_SITTINGS
             if job.result and is_hopeless:

@@ -109,7 +109,7 @@ def read_results(path: Path) -> RecordedResults:
     return recorded
 
 
-def sittings_failed(tries: Sequence[Result]) -> Counter[str]:
+def count_failed_sittings(tries: Sequence[Result]) -> Counter[str]:
     """In how many sittings each trial failed, by its name. Failures at the end of an aborted
     sitting don't count, since the server was gone.
     """

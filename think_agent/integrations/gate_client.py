@@ -25,7 +25,7 @@ from ..messages import THINK_NAME, Assistant, ToolCall, ToolResult
 from ..model import Model, Request
 from ..question import AskHuman
 from ..text import json_text, shorten, write_out
-from ..think import THINK_MINIMAL, carrying
+from ..think import THINK_MINIMAL, add_thought_argument
 from ..tools import MAY_HAVE_HAPPENED, Tool
 from .mcp import text_of
 
@@ -179,7 +179,7 @@ def show_tool(listed: wire.Tool, tool: Tool, *, trusted: bool) -> wire.Tool:
     """
     schema = listed.input_schema
     if tool.think_first:
-        schema = carrying(replace(tool, parameters=schema)).parameters
+        schema = add_thought_argument(replace(tool, parameters=schema)).parameters
     annotations = listed.annotations or wire.ToolAnnotations()
     if not trusted:
         annotations = wire.ToolAnnotations(title=annotations.title)
