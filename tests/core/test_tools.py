@@ -25,7 +25,7 @@ from think_agent.tools import (
     NoResult,
     NothingDone,
     as_result,
-    bound,
+    bind_call,
     fit,
     index,
     signature,
@@ -35,7 +35,7 @@ from think_agent.waiting import asettle
 
 def ask_async(made: Tool, /, **arguments) -> ToolResult:
     request = ToolCall("c1", made.name, arguments)
-    work = asettle(*bound({made.name: made}, request, ""))
+    work = asettle(*bind_call({made.name: made}, request, ""))
     settled = asyncio.run(asyncio.wait_for(work, 60))
     return as_result(made, request, settled, 20_000)
 

@@ -37,7 +37,7 @@ from tests.support.mcp import (
     until,
 )
 from tests.support.sizes import ROOT
-from think_agent import Agent, Paused, Started, Tool
+from think_agent import Agent, AskHuman, Paused, Started, Tool
 from think_agent.integrations.mcp import Server
 from think_agent.testing import call
 
@@ -54,7 +54,12 @@ def shop_by(way: str, ledger: Path) -> Iterator[tuple[list[Tool], Callable[[], o
             shop_over_http(LEDGER=str(ledger)) as (url, process),
             Server(url, trusted=True) as tools,
         ):
-            yield tools, process.kill
+
+            def kill() -> None:
+                process.kill()
+                process.wait()
+
+            yield tools, kill
         return
     with Server(**command(ledger)) as tools:
         pid = int(made(tools, call("pid"))[0].content)
@@ -77,14 +82,18 @@ def test_a_server_killed_in_a_call_may_have_done_it_and_then_nothing_is_sent(way
     with shop_by(way, ledger) as (tools, kill):
         waiting = threading.Thread(target=lambda: (until(lambda: lines(ledger)), kill()))
         waiting.start()
+
+        def approve(question: AskHuman) -> bool:
+            waiting.join()
+            return False
+
         killed, again, after = made(
             tools,
             call("pay", amount=5, seconds=60),
             call("pay", amount=5, seconds=60),
             call("look", what="tea"),
-            approve=lambda question: False,
+            approve=approve,
         )
-        waiting.join()
     assert killed.content == BROKE[way] + MAY_HAVE
     assert killed.in_doubt
     assert again.refused == "person"  # who was asked whether to try again

@@ -91,7 +91,8 @@ def prepare_messages(
         is_whole = len(answered) == len(reply.tool_calls)
         is_valid = signed_under is None or reply.signed_under in ("", signed_under)
         goes_back = is_own and is_whole and is_valid and isinstance(reply.native, native)
-        if not goes_back:  # rule 1
+        is_plain = reply.native is None and not reply.commentary and reply.text == reply.words
+        if not (goes_back or is_plain):  # rule 1
             # Only OpenAI has commentary. For all others it's the text, unless there is another
             # text.
             reply = replace(reply, text=reply.words, commentary="", native=None)
@@ -99,9 +100,15 @@ def prepare_messages(
         results = []
         for call, result in answered:
             id = ids.take(call.id, is_own=goes_back)
-            calls.append(replace(call, id=id))
-            results.append(replace(result, call_id=id))
-        yield replace(reply, tool_calls=tuple(calls))
+            # Each request goes through all messages, and a copy takes longer than everything else.
+            if id != call.id:
+                call = replace(call, id=id)
+                result = replace(result, call_id=id)
+            calls.append(call)
+            results.append(result)
+        if tuple(calls) != reply.tool_calls:
+            reply = replace(reply, tool_calls=tuple(calls))
+        yield reply
         yield from results
 
 
